@@ -76,7 +76,7 @@ def source_of(kernel: Kernel) -> str:
 
 
 def run(kernel: Kernel) -> Outcome:
-    """Return what a kernel gives on the stand-in, held against the model machine."""
+    """Return the outcome of a kernel on the stand-in, compared with the model machine."""
     program = kernel.program
     try:
         compiled = launch.Kernel.compile(source_of(kernel), KERNEL, int(kernel.product), int(kernel.release.replace(".", "")))

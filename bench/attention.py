@@ -2,11 +2,11 @@
 
     python bench/attention.py [--target Ascend910B1] [--only bert,gpt2,long,long-fp32,decode,published] [--json]
 
-The first part times both ways of a few models' attention by default schedules, from cold inputs: what `aoec compile` chooses by. The
-second part times schedules of one pass for the sizes of the PTO manual kernel on an A3 die (hicann/pto-isa, commit dd3cb0f,
-kernels/manual/common/flash_atten/README.md: fp16, one head of 128, not causal, 128 rows of queries on each core), the best of a few tiles
-(state: previous launch, as repeated launches see it), with the launch of one task. Its own tiling is not published, so a ratio says how
-near the best of our schedules for that work is to theirs, no more.
+The first part times both ways of a few models' attention by default schedules, from cold inputs. `aoec compile` chooses by these times. The
+second part times schedules of one pass for the sizes of the PTO manual kernel on an A3 die. The source of these is hicann/pto-isa (commit
+dd3cb0f, kernels/manual/common/flash_atten/README.md): fp16, one head of 128, not causal, 128 rows of queries on each core. The time is that
+of the best of a few tiles, with the launch of one task. The memory state is that of a previous launch, as repeated launches see it. The
+kernel's own tiling is not published. So a ratio only says how near the best of our schedules for that work is to theirs.
 """
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ TILES = {"tr": (32, 64), "tp": (2, 4, 6), "n1": (8,), "k1": (8,), "do": (1, 2), 
 
 
 def both_ways(name: str, machine: Machine) -> dict[str, Any]:
-    """µs of one pass and of single operators, modelled."""
+    """Return the modelled µs of one pass and of single operators."""
     graph, _ = graph_of(f"attention({MODELS[name]})")
     whole, single = (time_us(graph, machine, named) for named in ((), ("attention",)))
     return {"what": name, "sizes": MODELS[name], "one pass, µs": round(whole, 2), "single operators, µs": round(single, 2)}
 
 
 def published(queries: int, keys: int, measured: float) -> dict[str, Any]:
-    """µs of the best of TILES on as many cores as the published kernel ran on, and the measured time."""
+    """Return the µs of the best of TILES on as many cores as the published kernel ran on, and the measured time."""
     machine = load("Ascend910_9392")
     graph, _ = graph_of(f"attention(b=1, m={queries}, n={keys}, d=128)")
     fused, weights = fuse(graph, {}, machine)
@@ -67,7 +67,7 @@ def published(queries: int, keys: int, measured: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints a row for each case."""
+    """Print a row for each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="Ascend910B1")
     parser.add_argument("--only", default=",".join([*MODELS, "published"]))

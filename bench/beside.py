@@ -1,12 +1,12 @@
-"""What a peer needs for the same products: AccelForge (PyPI `accelforge`, Python 3.12 or later), which proves the best mapping too.
+"""What a peer takes for the same products: AccelForge (PyPI `accelforge`, Python 3.12 or later), which proves the best mapping too.
 
     python bench/proofs.py resnet50 --beside accelforge [--beside-python /path/to/a/venv/bin/python]
 
-It runs in a process of its own (bench/peer.py). It is asked twice: of one *core*, the
-scopes, the paths and the fractal of our machine file, each at the rate of what hits L2; and of the *chip*, the same with HBM, L2 and all
-cube cores, which is what a proof of ours decides. Each product is told by its extents in whole fractals. It models no flags, queues, heads,
-epilogues or images (a convolution is the product that img2col makes of it), and sums each level's traffic: so a candidate of it costs less
-than one of ours. Its spaces hold every order of the loops at each level, of which ours have some that are argued to hold the best.
+It runs in a process of its own (bench/peer.py). It is asked twice. The *core* has the scopes, the paths and the fractal of one core of our
+machine file, each path at the rate of data that hits L2. The *chip* is the same with HBM, L2 and all cube cores. Our own proofs decide the
+chip. Each product is given by its extents in whole fractals. The peer models no flags, queues, heads, epilogues or images: a convolution
+is the product that img2col makes of it. It sums each level's traffic. So one of its candidates costs less than one of ours. Its spaces
+hold every order of the loops at each level. Ours hold some of these orders, with an argument that the best one is among them.
 """
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[s
 
 def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
     """Return what the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
-    mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
+    mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it. Raise RuntimeError where it
+    fails."""
     return ask(Path(__file__), question(machine, layers), python)
 
 

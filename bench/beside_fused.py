@@ -16,7 +16,7 @@ from bench.peer import answer, ask, map_workload
 
 def run(question: dict[str, Any], python: str = sys.executable) -> dict[str, Any] | None:
     """Return the peer's version, and for each case its latency, the size of its space, what it evaluated and CPU seconds. None where the
-    interpreter does not have it; RuntimeError where it fails."""
+    interpreter does not have it. Raise RuntimeError where it fails."""
     return ask(Path(__file__), question, python)
 
 
@@ -51,7 +51,7 @@ def products(count: int, m: int, n: int, bits: int) -> str:
 
 
 def shipped(name: str) -> Path:
-    """Return a workload of the package. FileNotFoundError where it has none of this name."""
+    """Return a workload of the package. Raise FileNotFoundError where it has none of this name."""
     import accelforge  # type: ignore[import-not-found]
     home = Path(accelforge.__file__).resolve().parents[1]
     for path in (home / "examples").rglob(name):

@@ -73,7 +73,7 @@ def look_at_all(trace: StepTrace, costs: Costs, scheme: str) -> None:
 
 
 def search_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return what plans take to find."""
+    """Return rows with the time that it takes to find plans."""
     rows = []
     for count in args.counts:
         trace = step_of(count, args.backward)

@@ -4,18 +4,18 @@
                             [--work build/builtin] [--keep OLDER_BANK | --changed OLDER_BANK]
     python bench/builtin.py --retime
 
-Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank: the same sources make the
-same bytes, on any machine and with any number of jobs. Prints what each took. A target's file is written when all of its networks are done.
-Until then they are in a folder (`--work`), and where that is ended, by Ctrl-C or otherwise, the same sources go on from there. Where no
-proof ends a search, chance has a say in what it finds: with `--keep`, a folder of such files as they were, what these know better is kept,
-timed again.
+Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank. So the same sources make
+the same bytes, on any machine and with any number of jobs. The program prints what each network took. A target's file is written when all
+of its networks are done. Until then the results are in a folder (`--work`). After Ctrl-C or another end, the same sources go on from there.
+Where no proof ends a search, its result depends on chance. `--keep` takes a folder of older files of the bank. Where these have a better
+schedule, it is kept and timed again.
 
-`--retime` searches nothing: it times all schedules of the files again, and writes them for the present sources where all times are equal.
-Plans of models stay as they are: a compile times the model before it takes one.
-That is for changes of the sources that change no time. Exit code 1, and nothing is written, where one differs.
+`--retime` searches nothing. It times all schedules of the files again, and writes them for the present sources where all times are equal.
+Plans of models stay as they are, because a compile times the model before it takes a plan. `--retime` is for changes of the sources that
+change no time. Where a time differs, it writes nothing and the exit code is 1.
 
-`--changed` is for changes of the sources that change few times: of a folder of such files as they were, all records whose time is equal are
-taken over, and only the other groups are searched.
+`--changed` is for changes of the sources that change few times. It takes a folder of older files of the bank. All records whose time is
+still equal are taken over, and only the other groups are searched.
 """
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ USUAL = ("resnet50", "bert-base", "gpt2")  # of AOE's tutorials' networks; YOLOv
 
 
 def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> bool:
-    """Return whether a network was tuned into the bank of a folder, and was not before, by a run that was ended later; CheckError where a
-    value is wrong. Where a run was ended in its midst it is gone on with."""
+    """Tune a network into the bank of a folder. Return whether that was done now, and not by an earlier run. Raise CheckError
+    where a value is wrong. A run that was interrupted is continued."""
     done = folder / f"{name}.done"
     if done.exists():
         return False
@@ -130,7 +130,7 @@ def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
 
 
 def retime_all(targets: Sequence[str], output: Path | None) -> int:
-    """Retime the banks of targets; 1 where a time differs, or there is no bank."""
+    """Retime the banks of targets. Return 1 where a time differs, or there is no bank."""
     code = 0
     for target in targets:
         path, different = retime(target, output)

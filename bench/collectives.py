@@ -3,9 +3,9 @@
     python bench/collectives.py [ROWS.csv] [--system NAME] [--json] [--page [--write]] [--facts aoec/collectives/fidelity.toml]
 
 Rows (default: bench/cases/collectives.csv) are of three kinds. A *fit* is a row that a cost was made from, so that its error is that of
-the fit. A row that is *held out* gave no number. All others are not covered, each with why: they are no collectives of gradients, or no
-system stands for them. --page prints the tables of docs/collectives.md; with --write they are put into that page. --facts writes the
-errors by system that `aoec systems` shows. Exit code 1 where no row could be compared.
+the fit. No cost was made from a row that is *held out*. All others are not covered, each with the reason: they are no collectives of
+gradients, or there is no system for them. --page prints the tables of docs/collectives.md. With --write they are put into that page.
+--facts writes the errors by system that `aoec systems` shows. The exit code is 1 where no row could be compared.
 """
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file, timed; CheckError with the line where one is damaged."""
+    """Return the rows of a file, timed. Raise CheckError with the line where one is damaged."""
     rows = []
     with path.open(newline="", encoding="utf-8") as f:
         lines = csv.DictReader(f)

@@ -7,9 +7,9 @@ layer's operations (ranks/worker.py: it sleeps). The links between ranks are lim
 it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready
 times are measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
 
-Judged: of two plans whose modelled steps are more than 5 % apart the measured order of the medians agrees, and the searched plan is the
-fastest or within 3 % of it. Also, DDP makes the buckets that each plan says. Exit code 1 where that fails, 3 where torch is not there.
-None of this runs on an NPU: it checks the model of a step, and the plans, on a network that is here.
+Three things are judged. Of two plans whose modelled steps are more than 5 % apart, the measured medians have the same order. The searched
+plan is the fastest, or within 3 % of it. DDP makes the buckets of each plan. The exit code is 1 where that fails, and 3 where torch is not
+installed. None of this runs on an NPU. It checks the model of a step, and the plans, on the network of this machine.
 """
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """Half the range between the quartiles, as a share of the median."""
+        """Return half the range between the quartiles, as a share of the median."""
         low, high = np.quantile(self.measured_us, (0.25, 0.75))
         return float(high - low) / 2 / self.median_us
 
@@ -94,7 +94,7 @@ def resnet50_gradients() -> list[tuple[int, float]]:
 
 
 def run_workers(job: dict[str, Any], network: Network, python: str, folder: Path) -> list[dict[str, Any]]:
-    """Start a process a rank, and return what each found; AoecError where one fails or time runs out."""
+    """Start a process a rank, and return what each found. Raise AoecError where one fails or time runs out."""
     path = folder / f"{job['what']}.json"
     path.write_text(json.dumps(job), "utf-8")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -145,7 +145,7 @@ def make_plans(trace: StepTrace, system: System, scale: int) -> dict[str, Bucket
 
 
 def judge(rows: Sequence[Row]) -> list[str]:
-    """Return what fails, a sentence each."""
+    """Return a sentence for each check that fails."""
     wrong = [f"{r.name}: DDP's buckets are not those of the plan" for r in rows if not r.buckets_agree]
     for a, b in combinations(sorted(rows, key=lambda r: r.modelled_us), 2):
         if b.modelled_us > a.modelled_us * (1 + APART) and b.median_us < a.median_us:

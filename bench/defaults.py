@@ -6,8 +6,8 @@
 Tunes the zoo's ResNet-50, or another network, with an empty bank. Then it holds every distinct group to the acceptance rules. Where no
 stock block is legal for a group, the row says so, and the group is held to the other rules. Exit code 1 where a rule fails.
 
---list prints, of all networks of the zoo and of ONNX's tests of operators, the distinct groups that take more than three times their bound,
-each with the reason that its measure gives (bench/gaps.py has the reasons). --no-tune: with default schedules, which takes less time. Every
+--list prints the distinct groups that take more than three times their bound, of all networks of the zoo and of ONNX's tests of operators.
+Each has the reason that its measure gives (bench/gaps.py has the reasons). --no-tune uses default schedules, which takes less time. Every
 time is modelled.
 """
 from __future__ import annotations
@@ -90,7 +90,7 @@ def faults(row: Row) -> list[str]:
 
 
 def geometric_mean(rows: Sequence[Row], weighted: bool) -> float:
-    """Of default / bound, over distinct groups or over all."""
+    """Return the geometric mean of default / bound, over all groups (`weighted`) or over distinct groups."""
     weights = [r.count if weighted else 1 for r in rows]
     return math.exp(sum(w * math.log(r.default_us / r.bound_us) for w, r in zip(weights, rows)) / sum(weights))
 

@@ -3,10 +3,10 @@
     python bench/fidelity.py [CASES.csv ...] [--only ID,...] [--class tile,micro] [--json] [--svg plot.svg]
         [--eligible list.csv] [--bank kept.jsonl] [--state profiler|previous|cleared|cold] [--page [--write]]
 
-Reads cases in the format of docs/fidelity-details.md (default: bench/cases/published.csv), builds each program, times it in the memory
-state that its profiler leaves before every launch (bench/cases/profilers.py), and prints what the model says beside what was measured, with
-the reason. Cases that cannot be expressed are listed with why. --page prints the table of docs/fidelity.md instead; with --write it is
-put into that page. Exit code 1 where nothing could be modelled.
+It reads cases in the format of docs/fidelity-details.md (default: bench/cases/published.csv), and builds each program. It times each one in
+the memory state that its profiler leaves before every launch (bench/cases/profilers.py). It prints the modelled value beside the measured
+one, with the reason. Cases that cannot be expressed are listed with the reason. --page prints the table of docs/fidelity.md instead. With
+--write the table is put into that page. The exit code is 1 where nothing could be modelled.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PUBLISHED = Path(__file__).parent / "cases/published.csv"
 
 
 def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
-    """Return the cases that are asked for: ids, or else classes; AoecError where an id or class is none."""
+    """Return the cases that are asked for: ids, or else classes. Raise AoecError where an id or class is none."""
     ids, kinds = [i for i in only.split(",") if i], [k for k in classes.split(",") if k]
     known = {c.id for c in cases}
     for name in ids:

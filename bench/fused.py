@@ -3,13 +3,13 @@
     python bench/fused.py [chain1 chain8 mobilenet_28 ...] [--buffer-bits 134217728] [--rows 65536]
                           [--beside accelforge [--beside-python PYTHON]] [--json]
 
-A line for each case: modelled latency, how many mappings the space holds (of each operator, summed; and of the whole chain), how many
-costs of partial mappings were worked out, and CPU seconds of the search with its proof. The machine is made up: GM and a buffer, each of so
-many bits a second, and a rate of computation; its numbers are those under which the peer's own example was timed. The size of the space is
-counted after the search, and its CPU seconds are said apart. With --beside the peer maps the same cases on the same machine; where the
-interpreter does not have it, that is said.
+Each case has a line. It has the modelled latency, and the CPU seconds of the search with its proof. It has the number of mappings in the
+space (of each operator, summed; and of the whole chain), and the number of costs of partial mappings that were computed. The machine is
+made up: GM and a buffer, each with a rate in bits a second, and a rate of computation. Its numbers are those with which the peer's own
+example was timed. The size of the space is counted after the search, and the CPU seconds of that are printed apart. With --beside the peer
+maps the same cases on the same machine. Where the interpreter does not have the peer, a line says so.
 
-Both models count what moves alike. Ours holds what stays of a sliding tile until the next trip, for all operators of the loop.
+Both models count data movement alike. For all operators of the loop, ours keeps the part of a sliding tile that the next trip uses.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def products(count: int, rows: int) -> Chain:
 
 
 def case(name: str, rows: int) -> tuple[Chain, Row]:
-    """Return a chain by its name, and what the peer is told of it. ValueError where the name is unknown."""
+    """Return a chain by its name, and what the peer is told of it. Raise ValueError where the name is unknown."""
     if name == "mobilenet_28":
         return chain_of(parse_meaning(MOBILENET), 8), {"name": name, "example": "mobilenet_28.yaml"}
     count = name.removeprefix("chain")
@@ -64,7 +64,7 @@ def case(name: str, rows: int) -> tuple[Chain, Row]:
 
 
 def line(name: str, chain: Chain, machine: Machine) -> Row:
-    """Return what the search says of one case."""
+    """Return the result of the search for one case."""
     started = time.process_time()
     found = fuse(chain, machine)
     searched = time.process_time()

@@ -2,10 +2,10 @@
 
     python bench/fuzz.py [-n 2000] [--first 0] [--step 1] [--jobs 2] [--keep DIR]
 
-Number i takes the i-th model of ONNX's backend tests, round and round, and damages it in a way that i alone decides: bytes flipped, the
-file cut short, or edits of the model (attributes, shapes, types, names, operators, constants). It is imported, compiled and run in a
-process of its own, which may take 30 s of processors and 4 GiB; its results are compared with onnxruntime's, in another. Exit code 1 where
-something else came of one: a traceback, a hang, too much memory, another value.
+Number i takes the i-th model of ONNX's backend tests, and begins again after the last one. i alone decides the damage: bytes are flipped,
+the file is cut short, or the model is edited (attributes, shapes, types, names, operators, constants). The model is imported, compiled and
+run in a process of its own, with at most 30 s of CPU time and 4 GiB. Another process compares its results with onnxruntime's. The exit code
+is 1 where a model has another outcome: a traceback, a hang, too much memory, another value.
 """
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Outcome:
 
 
 def ours(folder: Path, random_seed: int) -> dict[str, str]:
-    """Imports, compiles and runs the model in a folder; leaves the feeds and outputs there."""
+    """Import, compile and run the model in a folder. Leave the feeds and outputs there."""
     try:
         graph, weights, _ = load(folder / "model.onnx", precision=PRECISION)
         artifact, _ = compile_untuned(graph, weights, PRECISION, machine.load())
@@ -200,7 +200,7 @@ def ours(folder: Path, random_seed: int) -> dict[str, str]:
 
 
 def theirs(folder: Path) -> dict[str, str]:
-    """Runs onnxruntime on the same model and feeds; compares."""
+    """Run onnxruntime on the same model and feeds; compares."""
     import onnxruntime as ort
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, 1, 1
@@ -260,7 +260,7 @@ def guarded(work: Callable[[], dict[str, str]], result: Path) -> tuple[dict[str,
 
 
 def outcome(number: int, bases: list[Any], keep: Path | None = None) -> Outcome:
-    """Return what becomes of the model of that number."""
+    """Return the outcome of the model of that number."""
     test = bases[number % len(bases)]
     data = (test.model or onnx.load(Path(test.model_dir) / "model.onnx")).SerializeToString()
     broken = damaged(data, np.random.default_rng(number))

@@ -44,7 +44,7 @@ class Gap:
     figures: str
 
     def line(self) -> str:
-        """Return all of it in a line."""
+        """Return the whole gap in a line."""
         return f"{self.what[:60]:60} {self.us:10.2f} {self.bound_us:8.2f} {self.us / self.bound_us:6.1f}   {self.reason:15} {self.figures}"
 
 
@@ -64,8 +64,8 @@ def operator_cases(pattern: str, machine: Machine) -> Iterator[Case]:
 
 
 def gap_of(case: Case, machine: Machine, trials: int) -> Gap | None:
-    """Return the gap of a group, with the default schedule or the best of so many trials; None where its time is near its bound, or where
-    it has no schedule."""
+    """Return the gap of a group, with the default schedule or the best of so many trials. Return None where its time is near its bound, or
+    where it has no schedule."""
     what, func, state = case
     try:
         p = problem(func, machine, state)

@@ -28,7 +28,7 @@ class Clock:
         self.spent: dict[str, float] = {}
 
     def __call__(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """Return what the work gives."""
+        """Return the result of the work."""
         started = time.process_time()
         out = work(*given)
         self.spent[name] = self.spent.get(name, 0.0) + time.process_time() - started
@@ -66,6 +66,6 @@ def peak_mib() -> float:
 
 
 def forget_peak() -> None:
-    """Nothing; the peak of this process begins again at what it holds now, where the system lets it."""
+    """Reset the memory peak of this process to the memory that it holds now, where the system allows it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", "utf-8")

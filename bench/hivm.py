@@ -36,7 +36,7 @@ class Count:
         self.routines: set[str] = set()
 
     def verdict(self, text: str, name: str) -> None:
-        """Nothing; a text that is not known yet is verified."""
+        """Verify a text that is not known yet, and note the verdict. Without a wheel, only note the text."""
         plain = text.replace(f"@{name}", "@kernel").partition("module attributes")[2]
         if self.wheel is None or plain in self.verdicts:
             self.verdicts.setdefault(plain, "")

@@ -1,8 +1,8 @@
 """Small faults in programs of kernels, and who notices each: the checker of programs, or the stand-in that runs their kernels.
 
-A fault is one change of a program: a flag that is missing, an address that is 32 bytes off, a tile that is too large, two flags in each
-other's place, a copy that is missing. The checker (target/legality) sees the program. The stand-in sees the kernel that is written of it,
-and runs it: it ends the launch with a sentence, or the values are others.
+A fault is one change of a program: a missing flag or copy, an address that is 32 bytes off, a tile that is too large, or two swapped flags.
+The checker (target/legality) sees the program. The stand-in sees the kernel that is written from it, and runs it. It notices a fault where
+it ends the launch with a sentence, or where the values differ.
 """
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def mutants(program: Program) -> Iterator[Mutant]:
 
 
 def _without_flags(program: Program, places: Sequence[tuple[Path, Item]]) -> Iterator[Mutant]:
-    """Mutants without one end of a flag, and without both ends: all that name one id between two pipes, or between cores."""
+    """Yield mutants without one end of a flag, and without both ends: all that name one id between two pipes, or between cores."""
     for path, item in places:
         if isinstance(item, FLAGS):
             yield Mutant(FLAG, f"no {show_item(item)}", _put(program, path))
@@ -119,7 +119,7 @@ def _without_flags(program: Program, places: Sequence[tuple[Path, Item]]) -> Ite
 
 
 def _moved(program: Program, places: Sequence[tuple[Path, Item]]) -> Iterator[Mutant]:
-    """Mutants with a buffer 32 bytes on or back, and with an operand 32 bytes on."""
+    """Yield mutants with a buffer 32 bytes on or back, and with an operand 32 bytes on."""
     for at, s in enumerate(program.spaces):
         for by in (OFF_BYTES, -OFF_BYTES):
             address = normalise(s.address + by)
@@ -141,7 +141,7 @@ def _with(item: Instr, field: str, value: Ref | Expr) -> Instr:
 
 
 def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
-    """Yield items of a body with their places, but for those of loops that never run."""
+    """Yield items of a body with their places. Leave out those of loops that never run."""
     for i, item in enumerate(body):
         yield (*path, i), item
         if isinstance(item, For) and item.trips != Int(0):
@@ -213,7 +213,7 @@ class Judge:
 
 
 def some(name: str, program: Program, most: int) -> list[Mutant]:
-    """At most so many mutants of each kind, the same every time; 0: all."""
+    """Return at most `most` mutants of each kind, the same ones every time. 0 means all."""
     found = [[m for m in mutants(program) if m.kind == kind] for kind in KINDS]
     return [m for kind, of in zip(KINDS, found) for m in (random.Random(kind + name).sample(of, most) if 0 < most < len(of) else of)]
 

@@ -2,13 +2,14 @@
 
     python bench/kills.py [--kills 200] [--seed 0] [--budget 60] [--json]
 
-A model of a matrix product and a softmax is tuned by `aoec tune --resume` in processes of their own, forked from one that has loaded what
-they need, so that moments fall in the tuning and not in imports. A run is killed at a moment drawn evenly from the first six tenths of
-the time that an undisturbed one takes, and resumed by the next, which is killed in turn, until one comes through: so the moments are spread
-over all that there is to do. Then another begins with an empty bank. How far schedules hold is asked of four machines. After each
-kill the bank must be sound (PRAGMA integrity_check), and every batch of answers and every outcome that was there after the last kill must
-still be there, or its search be done; at each end records and result file must be those of the undisturbed run but for times of day. Exit
-code 1 where any of that fails.
+A model of a matrix product and a softmax is tuned by `aoec tune --resume`. Each run is a process of its own, forked from one that has
+loaded all modules. So kills happen during the tuning and not during imports. A run is killed at a random moment, drawn evenly from the
+first six tenths of the time that an undisturbed run takes. The next run resumes it and is killed in turn, until one finishes. So the
+moments are spread over the whole work. Then another run begins with an empty bank. Four machines are asked how far schedules hold.
+
+After each kill the bank must be sound (PRAGMA integrity_check). Every batch of answers and every outcome that was there after the last kill
+must still be there, or its search must be done. At each end, records and result file must equal those of the undisturbed run, except for
+times of day. The exit code is 1 where any of that fails.
 """
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def ended(child: int, within_s: float) -> int | None:
 
 
 def noted(folder: Path) -> Noted:
-    """Return what the journal of a sound bank holds; AssertionError where the bank is not sound."""
+    """Return what the journal of a sound bank holds. Raise AssertionError where the bank is not sound."""
     path = folder / "bank.db"
     if not path.exists() or not path.stat().st_size:
         return set(), set()

@@ -90,7 +90,7 @@ def chips() -> list[Machine]:
 
 
 def at(raw: Raw, place: str) -> Any:
-    """Return what stands at a dotted place; KeyError where there is nothing."""
+    """Return what stands at a dotted place. Raise KeyError where there is nothing."""
     found: Any = raw
     for key in place.split(".") if place else []:
         found = found[key]
@@ -113,7 +113,7 @@ def real(pattern: str, raw: Raw) -> Iterator[str]:
 
 
 def refusal(raw: Raw) -> str:
-    """Return what is said of a machine of this content; "" where it is taken."""
+    """Return what is said of a machine of this content. Return "" where it is taken."""
     try:
         parse_machine(show_machine_file(raw))
     except TargetError as e:
@@ -161,7 +161,7 @@ def kind(value: Any) -> str:
 
 
 def spread(pattern: str, machines: list[Machine]) -> tuple[str, str]:
-    """Return (unit, least and largest) of a number in the machines of chips; "" where it is none."""
+    """Return (unit, least and largest) of a number in the machines of chips. Return "" where it is none."""
     of_chips = [m for m in machines if m.name != "toy"]
     found = [m.sources[p] for m in of_chips for p in real(pattern, m.merged.raw) if p in m.sources]
     if not found:

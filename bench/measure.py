@@ -77,7 +77,7 @@ def tuned_groups(machine: Machine, count: int) -> list[Record]:
 
 
 def log_times(program: Program, machine: Machine, machines: Sequence[Machine], state: State) -> Array:
-    """Logarithms of the µs that a program takes with its launch, by machine."""
+    """Return the logarithms of the µs that a program takes with its launch, by machine."""
     ticks = [int(times.total_ticks[0]) for times in times_on(encode(program, machine), machines, {}, state)]
     return np.log([t * m.us_per_tick for t, m in zip(ticks, machines)])
 
@@ -190,7 +190,7 @@ def table(choices: Sequence[Choice], seeds: int, count: int) -> str:
 
 
 def write(choices: Sequence[Choice], text: str, root: Path) -> None:
-    """Nothing; the table stands on the page, and the programs in their folder."""
+    """Write the table into the page, and the programs into their folder. Remove old ones. Raise SystemExit where the page lacks marks."""
     page, folder = root / PAGE, root / FOLDER
     try:
         written = with_blocks(page.read_text("utf-8"), {"kernels": text})

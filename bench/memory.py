@@ -2,10 +2,9 @@
 
     python bench/memory.py [--gib 2.3] [--precision fp32,fp16] [--json]
 
-The model is a row of products of 4096 x 4096 fp32 matrices and relu, with its constants in a file beside it, as models of more than 2 GiB
-must have them. Each line is one process: the most memory that it ever held, and how many times the constants that is. `own` leaves out
-pages of files that are mapped, which the system takes back when it needs them (Linux tells; sampled 50 times a second). The folder is
-removed.
+The model is a row of products of 4096 x 4096 fp32 matrices and relu. Its constants are in a file beside it, which models of more than 2 GiB
+need. Each line is one process: the most memory that it ever held, and the ratio of that to the constants. `own` leaves out pages of mapped
+files, which the system takes back when it needs them (on Linux; sampled 50 times a second). The folder is removed at the end.
 """
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
     python bench/nodes.py [-k PATTERN] [--list] [--stride N] [--write]
 
-All tests of the kinds node, simple, pytorch-converted and pytorch-operator, which lie in the onnx package, each with the tolerance that it
-states. --list prints a line a test; --write makes docs/operators.md of a run of all of them. A test is known where its data are those of
-ONNX's reference, from which onnxruntime and we differ by a place of aoec/frontend/differences.py. Exit code 1 where a value is wrong.
+It runs all tests of the kinds node, simple, pytorch-converted and pytorch-operator of the onnx package. Each has the tolerance that it
+states. --list prints a line for each test. --write makes docs/operators.md from a run of all of them. A test is *known* where its data are
+those of ONNX's reference, and both onnxruntime and we differ from them. aoec/frontend/differences.py lists these differences. The exit code
+is 1 where a value is wrong.
 """
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def model_of(test: TestCase) -> onnx.ModelProto:
 # ---------------------------------------------------------------- one test
 
 def outcome(test: TestCase) -> Outcome:
-    """Return what becomes of a test through the backend."""
+    """Return the outcome of a test through the backend."""
     model = model_of(test)
     operators, began = frozenset(operators_of(model.graph)), time.process_time()
     host: tuple[str, ...] = ()
@@ -192,7 +193,7 @@ def share(outcomes: Sequence[Outcome], operators: frozenset[str]) -> tuple[int, 
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """Counts, as lines."""
+    """Return counts, as lines."""
     counts = Counter(o.status for o in outcomes)
     whole, found = share(outcomes, core_operators())
     return [f"{len(outcomes):,} tests: " + ", ".join(f"{counts[s]:,} {s}" for s in STATUSES),
@@ -212,7 +213,7 @@ def rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
-    """docs/operators.md."""
+    """Return the text of docs/operators.md."""
     refused = [o for o in outcomes if o.status != "passed"]
     host = Counter(op.removeprefix("host.") for o in outcomes for op in o.host)
     return "\n".join([

@@ -2,11 +2,12 @@
 
     python bench/npu.py --network resnet50 bert-base ... [--target Ascend910B3 ...] [--cann 8.1|8.5|9.1|installed] [--groups]
 
-Compiles networks in fp16 with an empty bank, batch 1, default schedules, and runs each as `aoec run --on npu` does. It prints a row for
-each: groups that are launched and those on the host, distinct kernels, seconds to build these and to run all once, and the largest
-difference from onnxruntime, relative to a result's largest number. --groups holds each launch against the model machine, and says the
-largest difference of one; a line below the row says how many groups the host runs for each reason. Exit code 1 where a result is further
-from onnxruntime than the zoo allows, or a group differs. Seconds of the stand-in say nothing of a device.
+It compiles networks in fp16 with an empty bank, batch 1 and default schedules. It runs each as `aoec run --on npu` does, and prints a row
+for each. A row has the number of groups that are launched, of groups on the host, and of distinct kernels. It has the seconds to build the
+kernels, and to run all once. It has the largest difference from onnxruntime, relative to a result's largest number. --groups compares each
+launch with the model machine, and prints the largest difference of one. A line below the row says how many groups the host runs for each
+reason. The exit code is 1 where a result is further from onnxruntime than the zoo allows, or a group differs. Seconds of the stand-in say
+nothing about a device.
 """
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class Row:
 
 @contextmanager
 def toolkit(cann: str, target: str) -> Iterator[None]:
-    """The environment of a stand-in of that release and target; of what is installed, as it is."""
+    """Provide the environment of a stand-in of that release and target. Leave the environment as it is for "installed"."""
     if cann == INSTALLED:
         yield
         return

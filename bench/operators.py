@@ -53,7 +53,7 @@ class Outcome:
 
 
 def cases(count: int, seed: int, only: str = "") -> Iterator[Case]:
-    """`count` cases, each from a seed of its own, so that any of them can be drawn alone; all of one operator where it is named."""
+    """Yield cases out of `count` draws, those of the operator `only` where it is named. Each has its own seed, so it can be drawn alone."""
     for number in range(count):
         case = draw(seed, number)
         if not only or case.op == only:
@@ -67,7 +67,7 @@ def draw(seed: int, number: int) -> Case:
 
 
 def outcome(case: Case) -> Outcome:
-    """Return what becomes of a case: onnxruntime's values against ours."""
+    """Return the outcome of a case: onnxruntime's values against ours."""
     began = time.process_time()
     status, why = _outcome(case)
     return Outcome(case, status, why, time.process_time() - began)
@@ -147,7 +147,7 @@ def explains(op: str, given: Sequence[Any], apart: Sequence[Any]) -> bool:
 
 
 def run_aoec(case: Case) -> list[Any]:
-    """Our values, in the order of the results."""
+    """Return our values, in the order of the results."""
     graph, weights, _ = load(case.model, {}, "keep")
     artifact, _ = compile_untuned(graph, weights, "keep", machine.load(machine.DEFAULT))
     got = Runner(artifact).run(case.feeds)
@@ -164,7 +164,7 @@ def run_onnxruntime(case: Case) -> list[Any]:
 
 
 def differ(got: Any, wanted: Any, case: Case) -> Any:
-    """Return where elements differ by more than they may; None where shapes or dtypes do."""
+    """Return where elements differ by more than they may. Return None where shapes or dtypes do."""
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return None
     if wanted.dtype.kind != "f":
@@ -203,7 +203,7 @@ def first_line(e: Exception) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """Counts, as lines."""
+    """Return counts, as lines."""
     counts = Counter(o.status for o in outcomes)
     operators = {o.case.op for o in outcomes}
     return [f"{len(outcomes):,} cases of {len(operators)} operators: " + ", ".join(f"{counts[s]:,} {s}" for s in STATUSES)]

@@ -19,7 +19,7 @@ MISSING = 3  # exit code of a process that finds no package
 
 
 def ask(program: Path, question: dict[str, Any], python: str = sys.executable) -> dict[str, Any] | None:
-    """Return what a program answers; None where the interpreter does not have the peer. RuntimeError where it fails."""
+    """Return what a program answers. Return None where the interpreter does not have the peer. Raise RuntimeError where it fails."""
     try:
         done = subprocess.run([python, str(program.resolve())], input=json.dumps(question), text=True, capture_output=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -34,7 +34,7 @@ def ask(program: Path, question: dict[str, Any], python: str = sys.executable) -
 # ---------------------------------------------------------------- its side
 
 def answer(rows: Callable[[Any, Path, dict[str, Any]], dict[str, Any]]) -> int:
-    """Answers one question on stdin; the exit code. `rows`: of the package, a folder and the question."""
+    """Answer one question on stdin, and return the exit code. `rows` takes the package, a folder and the question."""
     sys.path = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]
     started = time.process_time()
     try:

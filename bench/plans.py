@@ -118,7 +118,7 @@ class Total:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Target, batch, models, both sums, the change of the sum and of the mean row, how many are faster and slower."""
+        """Return cells: target, batch, models, both sums, the change of the sum and of the mean row, how many are faster and slower."""
         faster, slower = (sum(sign * (r.rules_us - r.plan_us) > 0 for r in self.made) for sign in (1, -1))
         return (self.target, self.batch, str(len(self.made)), f"{self.rules_us:,.0f}", f"{self.plan_us:,.0f}",
                 change(self.rules_us, self.plan_us), change(1.0, self.mean), str(faster), str(slower))

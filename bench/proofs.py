@@ -4,13 +4,15 @@
                            [--budget 200 | --tune [--budget 2000]] [--only conv2d] [--levels] [--json]
                            [--beside accelforge [--beside-python PYTHON]]
 
-A line for each: legal candidates of the space (exact, or about), the rows that were bounded, the candidates whose timing began and those
-of them that were abandoned, how the result stands to the default and to the space's best, CPU seconds of laying the space out with its
-default and of the proof, and candidates decided a CPU second; with --levels how many rows were bounded, and left, at each level. Below it
-the CPU seconds of import, fuse, lowering and emission (of every sketch) beside those of the search, and the most memory that the process
-held during the search, which the making of the model before it does not count to. Times are modelled; ratios compare between computers,
-seconds do not. With --beside a peer maps the products of the same groups in the same run (bench/beside.py says what it is told, and what
-it leaves out); where it is not installed that is said.
+Each space has a line. It has the number of legal candidates of the space (exact, or about), and of rows that were bounded. It has the
+number of candidates whose timing began, and of those that were abandoned. It has the ratios of the result to the default and to the space's
+best. It has the CPU seconds to build the space with its default, the CPU seconds of the proof, and the candidates decided in a CPU second.
+With --levels it also has the number of rows that were bounded, and left, at each level.
+
+Below the lines are the CPU seconds of import, fuse, lowering and emission (of every sketch) beside those of the search. The most memory
+that the process held during the search is there, too. It leaves out the making of the model before the search. Times are modelled. Ratios
+compare between computers, seconds do not. With --beside a peer maps the products of the same groups in the same run. bench/beside.py says
+what the peer is given, and what it leaves out. Where the peer is not installed, a line says so.
 """
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def tuned(p: Problem, first: Outcome, budget: int) -> Proof:
 
 
 def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) -> Line:
-    """Return what became of one space."""
+    """Return the outcome of one space."""
     label, func, state = case
     forget_peak()
     own = Clock()
@@ -72,8 +74,8 @@ def text(row: Line) -> str:
 
 
 def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case, Line]]) -> dict[str, Any] | None:
-    """Return what the peer needs for the distinct products of the groups, beside what ours took for these groups; None where it cannot
-    run."""
+    """Return what the peer needs for the distinct products of the groups, beside what ours took for these groups. Return None where it
+    cannot run."""
     with_products = [(beside.products(func), row) for (_, func, _), row in found]
     layers = list(dict.fromkeys((m, k, n) for products, _ in with_products for _, m, k, n in products))
     try:

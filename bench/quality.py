@@ -3,11 +3,11 @@
     python bench/quality.py [--models resnet50 ...] [--targets Ascend910B3 ...] [--trials 40] [--bank quality.db]
                             [--write README.md README.zh.md]
 
-Each model of the zoo (seeded weights, fp16, batch 1) is tuned for each target, with so many trials for each different group and nothing
-from the built-in bank; with --trials 0 nothing is searched. Times are modelled: one inference from cold inputs and weights as CANN would
-run it without tuning (docs/stock.md), by our default schedules, by the tuned ones, and the bound that no schedule can beat. Values are
-not checked here (bench/zoo.py does that). Stop it and go on when you like: what is found stays in the bank, and a finished row in a file
-beside it, with the CPU seconds of all the runs that it took.
+Each model of the zoo (seeded weights, fp16, batch 1) is tuned for each target, with `--trials` trials for each different group. Nothing
+comes from the built-in bank. With --trials 0 nothing is searched. Times are modelled, of one inference from cold inputs and weights. There
+are four of them: as CANN would run it without tuning (docs/stock.md), by our default schedules, by the tuned ones, and the bound that no
+schedule can beat. Values are not checked here (bench/zoo.py does that). You can stop it and go on at any time. Results stay in the bank.
+A finished row stays in a file beside it, with the CPU seconds of all the runs that it took.
 """
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Row:
 
 
 def change(before: float, after: float) -> str:
-    """By how many per cent a time is another: -25.0 % is a quarter less; "–" where there was none."""
+    """Return the change of a time in per cent: -25.0 % is a quarter less. Return "–" where there was none."""
     return f"{100 * (after / before - 1):+.1f} %" if before else "–"
 
 
@@ -129,12 +129,12 @@ class Shelf:
 
 
 def cpu_seconds() -> float:
-    """Of this process and those that it has waited for."""
+    """Return the CPU seconds of this process and of those that it has waited for."""
     return sum(os.times()[:4])
 
 
 def table(rows: Sequence[Row], language: str) -> str:
-    """Return the lines between the marks: what they are of, heads, rows."""
+    """Return the lines between the marks: the caption, heads and rows."""
     head, words = HEADS[language]
     ruled = min((r.ruled for r in rows if r.ruled is not None), default=0.0)
     said = words.format(**{**asdict(rows[0]), "ruled": f"{100 * ruled:.0f} %"})
@@ -142,7 +142,7 @@ def table(rows: Sequence[Row], language: str) -> str:
 
 
 def put(rows: Sequence[Row], path: Path) -> None:
-    """Nothing; the table stands between the marks of a file, in the language that its name says."""
+    """Write the table between the marks of a file, in the language that its name says. Raise SystemExit where it lacks the marks."""
     before, mark, rest = path.read_text("utf-8").partition(BEGIN)
     _, end, behind = rest.partition(END)
     if not mark or not end:

@@ -1,12 +1,14 @@
-"""How many candidates a second are timed, of each distinct group of models: with the exact skip, with the default's time as a limit, and
-walked in full; what a proof decides; the slowest candidate; memory.
+"""How many candidates a second are timed, of each distinct group of models.
+
+It measures three rates: with the exact skip, with the default's time as a limit, and walked in full. It also measures how many candidates a
+proof decides, the slowest candidate, and memory.
 
     python bench/rates.py [--set resnet50:1 resnet50:16 bert-base:1 bert-base-512:1] [--rows 12000] [--only conv2d] [--decided 20]
                           [--target Ascend910B1] [--json] [--of FILE.json ...] [--write]
 
-Only legal candidates count, drawn evenly from each sketch of a group's space; how many of all combinations are illegal stands apart. Rates
-are per CPU second of one core, tables and all, so that they nearly hold on a busy computer. --write makes docs/throughput.md, with --of of
-what runs with --json have found before. In full, and alone, a tenth of the candidates are timed.
+Only legal candidates count. They are drawn evenly from each sketch of a group's space. The share of legal combinations is printed apart.
+Rates are per CPU second of one core and include the tables, so that they nearly hold on a busy computer. --write makes docs/throughput.md.
+With --of it takes the results of earlier runs with --json. In full, and alone, a tenth of the candidates are timed.
 """
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def legal_rows(p: Problem, sketch: int, count: int) -> np.ndarray:
 
 
 def sample(p: Problem, count: int) -> Drawn:
-    """About `count` legal candidates, as many of each sketch that has any; without those that cannot be timed, as a size in them varies
+    """Return about `count` legal candidates, as many of each sketch that has any. Leave out those that cannot be timed, as a size varies
     in other than the first and last iteration of a loop."""
     out = []
     for i, grid in enumerate(p.space.grids):
@@ -205,7 +207,7 @@ def said(row: Line) -> str:
 
 
 def page(lines: Sequence[Line], summary: str, target: str) -> str:
-    """docs/throughput.md."""
+    """Return the text of docs/throughput.md."""
     sets = ", ".join(dict.fromkeys(row["group"].partition(" ")[0] for row in lines))
     head = f"""# How fast candidates are timed
 

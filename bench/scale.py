@@ -2,9 +2,9 @@
 
     python bench/scale.py [--only shapes,rows,layers,residual,diamonds,...] [--more] [--first N] [--json]
 
-Every line is a child process, which imports, does a small one of its kind, and then reports the CPU seconds that the work took
-and the most memory that it ever held above what it held before. Beside each figure stands its ratio to the line before and that of
-the size: a ratio below it is growth that is less than linear. Ratios compare between computers, seconds do not.
+Every line is a child process. It imports, and does a small job of its kind first. Then it reports the CPU seconds of the work, and the most
+memory that it held beyond the memory before the work. Beside each figure are its ratio to the line before, and the ratio of the sizes. A
+ratio below that of the sizes is growth that is less than linear. Ratios compare between computers, seconds do not.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shapes(n: int) -> Work:
 
 
 def rows(count: int) -> Work:
-    """`count` candidates of one space, legal and new, timed in one call."""
+    """Return the work of timing `count` candidates of one space in one call. They are legal and new."""
     import numpy as np
 
     from aoec.jobs.stages.stages import lower_operator
@@ -89,7 +89,7 @@ def layers(count: int, distinct: bool = False) -> Work:
 
 
 def residual(count: int) -> Work:
-    """Return a model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike but for their constants."""
+    """Return a model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike except for their constants."""
     nodes, constants, blocks = [], {}, max(1, count // 5)
     for i in range(blocks):
         constants |= {f"v{i}": (32, 32), f"b{i}": (32,), f"w{i}": (32, 32)}
@@ -161,7 +161,7 @@ KINDS: dict[str, Callable[[int], Work]] = {
 
 
 def child(kind: str, size: int) -> dict[str, float]:
-    """Return what one line says."""
+    """Return the text of one line."""
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, AOEC_CACHE_DIR=cache):
         KINDS[kind](SIZES[kind][0])()
         work = KINDS[kind](size)

@@ -3,11 +3,12 @@
     python bench/search.py --spaces DIR [--own DIR] [--only SPACE,...] [--players NAME,...] [--seeds 25] [--budget 220]
         [--results results.json] [--json] [--write docs/search.md]
 
-DIR of --spaces holds files NAME.csv.gz (format: docs/search.md); DIR of --own is where our own spaces are kept, timed when they are not
-there yet. Players: our strategies and their peers (bench/spaces/players.py), by default the portfolio and every peer that is installed
-(pip install '.[bench]'). Games are played one after another, those that --results holds are not played again, and what is played is
-written there after each seed and where it is stopped: go on when you like. Games of a space whose file has changed since are played
-anew. Every count is of different configurations, failing ones too. --write puts the tables between the marks of a document.
+DIR of --spaces holds files NAME.csv.gz (format: docs/search.md). DIR of --own is where our own spaces are kept. They are timed when they
+are not there yet. Players are our strategies and their peers (bench/spaces/players.py), by default the portfolio and every peer that is
+installed (pip install '.[bench]'). A game is one search of a player. Games are played one after another. Those that --results holds are not
+played again. Results are written there after each seed, and where the run is stopped, so you can go on at any time. Games of a space whose
+file has changed since are played anew. Every count is of different configurations, failing ones too. --write puts the tables between the
+marks of a document.
 """
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ Results = dict[str, dict[str, list[dict[str, object]]]]  # space -> player -> ga
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
-    """Yield the spaces that are asked for, files first; AoecError where --only names none of them."""
+    """Yield the spaces that are asked for, files first. Raise AoecError where --only names none of them."""
     files = {f.name.removesuffix(".csv.gz"): f for f in sorted(args.spaces.glob("*.csv.gz"))} if args.spaces else {}
     names = [*files, *(OPERATORS if args.own else ())]
     only = [n for n in args.only.split(",") if n] or names
@@ -49,7 +50,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] | None:
-    """Return the game of one player with one seed; None where its package is missing."""
+    """Return the game of one player with one seed. Return None where its package is missing."""
     play, game = player(name), Game(case, budget)
     if play is None:
         return None
@@ -61,7 +62,7 @@ def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] |
 
 
 def play_all(args: argparse.Namespace, results: Results) -> dict[str, Size]:
-    """Plays what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be; the sizes of
+    """Play what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be; the sizes of
     the spaces."""
     missing: set[str] = set()
     sizes = {}
@@ -76,7 +77,7 @@ def play_all(args: argparse.Namespace, results: Results) -> dict[str, Size]:
 
 
 def play_seed(case: Case, seed: int, args: argparse.Namespace, rows: dict[str, list[dict[str, object]]], missing: set[str]) -> None:
-    """A game of each player that the rows do not hold; players without their package are said once."""
+    """Play a game of each player that the rows do not hold. Print a message once for each player without its package."""
     for name in args.players:
         games = rows.setdefault(name, [])
         if name in missing or any((g["seed"], g["budget"]) == (seed, args.budget) for g in games):
@@ -90,7 +91,7 @@ def play_seed(case: Case, seed: int, args: argparse.Namespace, rows: dict[str, l
 
 @contextlib.contextmanager
 def kept(path: Path | None, results: Results) -> Iterator[None]:
-    """Writes what new games there are at the end, also at an early one."""
+    """Write what new games there are at the end, also at an early one."""
     before = count(results)
     try:
         yield

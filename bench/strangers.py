@@ -2,11 +2,11 @@
 
     python bench/strangers.py [-n 600] [--first 0] [--kinds onnx,artifact,text,bank,json,csv] [--jobs 2] [--keep DIR]
 
-Where fuzz.py flips bytes and edits models by hand-written rules, this decodes a file, changes what it says field by field, and encodes it
-again: fields of protobuf messages by their declared types, values of JSON by theirs, cells of SQL and CSV, tokens of texts, entries of
-artifacts. So most of what comes out still parses and reaches the code behind the parsers. Number i decides the kind, the seed file, the
-changes and the command; each runs in a process of its own within the limits of fuzz.py. Exit code 1 where one ended by a signal, with a
-traceback or an internal fault, with more than a sentence, or beyond the limits.
+fuzz.py flips bytes, and edits models by hand-written rules. This program decodes a file, changes its contents field by field, and encodes
+it again. It changes fields of protobuf messages by their declared types, values of JSON by their types, cells of SQL and CSV, tokens of
+texts, and entries of artifacts. So most changed files still parse, and reach the code behind the parsers. Number i decides the kind, the
+seed file, the changes and the command. Each command runs in a process of its own within the limits of fuzz.py. The exit code is 1 where one
+ended by a signal, with a traceback or an internal fault, with more than a sentence, or beyond the limits.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def called(words: list[str], folder: Path) -> dict[str, str]:
-    """Run a command here, with its standard streams in files, and return what became of it."""
+    """Run a command here, with its standard streams in files, and return its outcome."""
     os.chdir(folder)
     said = folder / "said"
     handle = os.open(said, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -69,7 +69,7 @@ def called(words: list[str], folder: Path) -> dict[str, str]:
 
 
 def outcome(number_: int, kind: str, made: seeds.Seeds, keep: Path | None = None) -> Outcome:
-    """Return what becomes of the file of that number and kind."""
+    """Return the outcome of the file of that number and kind."""
     random = np.random.default_rng([number_, *kind.encode()])
     seed = made.of(kind)[int(random.integers(len(made.of(kind))))]
     data = CHANGES[kind](seed.data, random)

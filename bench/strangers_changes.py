@@ -26,7 +26,7 @@ WORDS = ("", "x", "y", "NOTSET", "as", "if", "0", "../../etc/passwd", "\0", "\u2
 
 
 def pick(items: Any, random: Random) -> Any:
-    """Return one of the items; None where there is none."""
+    """Return one of the items. Return None where there is none."""
     return items[int(random.integers(len(items)))] if len(items) else None
 
 

@@ -2,9 +2,10 @@
 
     python bench/structures.py --network vit-b16 shufflenet-int8 ... | all [--target Ascend910B3 Ascend310P3] [--budget 60] [--write FILE]
 
-Compiles networks of the zoo in fp16 with an empty bank, batch 1 and one launch a group, and tunes each distinct group with so many trials
-(0: none). It prints a row for each network and target. A network in int8 has the time of the same network in fp16 beside it. --write puts
-each row into a table that a file holds between its other words, in the place of the row of its network and target. Every time is modelled.
+It compiles networks of the zoo in fp16 with an empty bank, batch 1 and one launch for each group. It tunes each distinct group with
+`--budget` trials (0: none). It prints a row for each network and target. A network in int8 has the time of the same network in fp16 beside
+it. --write puts each row into a table of a file with other text. The row replaces that of the same network and target. Every time is
+modelled.
 """
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def moves(graph: Graph) -> set[str]:
 
 
 def put(row: Row, path: Path) -> None:
-    """Nothing; the row stands in the file's table, in the place of the one of its network and target, in the order of their names."""
+    """Write the row into the file's table. It replaces the row of the same network and target. Rows are in the order of their names."""
     lines = path.read_text(encoding="utf-8").splitlines()
     start = lines.index(HEAD[0])
     end = next((i for i in range(start, len(lines)) if not lines[i].startswith("|")), len(lines))

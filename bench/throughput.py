@@ -1,10 +1,11 @@
-"""How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator; CPU time
-of random rows of whole spaces and of default schedules, and how much of them is skipped.
+"""How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator.
+
+It also measures the CPU time of random rows of whole spaces and of default schedules, and the share of them that is skipped.
 
     python bench/throughput.py [--rows 2000] [--only cube vector] [--spaces] [--defaults] [--json]
 
-Rates over the distinct groups of models: bench/rates.py. The ratio is of one machine to itself, so it may be compared between computers;
-the rates may not.
+Rates over the distinct groups of models: bench/rates.py. The ratio is of one machine to itself, so it may be compared between computers.
+The rates may not.
 """
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def skipped(programs, machine) -> float:
 
 
 def drawn(p: Problem, count: int) -> list[Candidate]:
-    """About `count` random candidates of all sketches that keep every constraint."""
+    """Return about `count` random candidates of all sketches that keep every constraint."""
     random = np.random.default_rng(0)
     tried = [(s, tuple(int(random.choice(v)) for v in grid.choices)) for s, grid in enumerate(p.space.grids) for _ in range(4 * count)]
     legal = [c for c, good in zip(tried, p.legal(tried), strict=True) if good]

@@ -146,7 +146,7 @@ def profile_table(found: dict[str, Any]) -> str:
 
 
 def text(found: list[dict[str, Any]], target: str, repeat: int) -> str:
-    """docs/values.md."""
+    """Return the text of docs/values.md."""
     alone = [f"{f['profile'][0][3] * f['runs'][0]['ratio']:.1f} times ({f['model']})" for f in found]
     return TEXT.format(models=" and ".join(f["model"] for f in found), target=target, repeat=repeat, ratios=ratio_table(found),
                        profiles="\n\n".join(map(profile_table, found)), products=" and ".join(alone))

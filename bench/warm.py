@@ -2,10 +2,10 @@
 
     python bench/warm.py [--model resnet50|bert-base|...] [--target Ascend910B3] [--budget 200] [--repeat 3] [--json]
 
-A model of the zoo, or one of the networks of bench/zoo.py, is compiled with an empty bank and an empty cache; then, in the same process,
-again: verified schedules are remembered, equal weights are not written again. Beside it the same in a fresh process after its imports.
-Each figure is the least of `--repeat`; the ratio is of one computer to itself, so it may be compared between computers. Exit code 1 where
-it is above --limit.
+A model of the zoo, or one of the networks of bench/zoo.py, is compiled with an empty bank and an empty cache. Then it is compiled again in
+the same process. Verified schedules are remembered, and equal weights are not written again. Beside that is the time of the same compile in
+a fresh process after its imports. Each figure is the least of `--repeat` runs. The ratio is of one computer to itself, so it may be
+compared between computers. The exit code is 1 where it is above --limit.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def taken(work: Callable[[], object]) -> Taken:
 
 @contextlib.contextmanager
 def stopped_clocks(spent: dict[str, float]) -> Iterator[None]:
-    """While this lasts, `spent` takes the CPU seconds of each step."""
+    """Add the CPU seconds of each step to `spent` while this lasts."""
     from importlib import import_module
 
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def stopped_clocks(spent: dict[str, float]) -> Iterator[None]:
 
 
 def compiled(budget: int, target: str) -> None:
-    """Nothing; m.onnx of the current folder is compiled and tuned. What it prints is not shown."""
+    """Compile and tune m.onnx of the current folder. Its output is not shown."""
     from aoec.cli import main
 
     out = io.StringIO()

@@ -3,11 +3,12 @@
     python bench/zoo.py bert-base [--batch 1] [--seed 0] [-o bert.onnx]
     python bench/zoo.py bert-base gpt2 ... | all  --check [--tune 50] [--precision fp16] [--target Ascend910B3] [--write docs/zoo.md]
 
-Real architectures at full size with seeded weights, exported as people's tools export them. With --check each is compiled and run once:
-the largest difference of each result to onnxruntime's, relative to its largest number, beside what is allowed (networks/tolerances.py; of a
-quantised network each tensor is held against those before it, networks/steps.py), what ran on the host, the modelled latency and CPU
-seconds; exit code 1 where a difference is larger. --tune searches first, so many trials
-for each distinct group; --write puts the row of each network into a table that a file holds between its other words.
+The models are real architectures at full size with seeded weights, exported as common tools do it. With --check each is compiled and
+run once. It prints the largest difference of each result from onnxruntime's, relative to its largest number, beside the allowed difference
+(networks/tolerances.py). For a quantised network, each tensor is compared with one made from those before it (networks/steps.py). It also
+prints what ran on the host, the modelled latency and CPU seconds. The exit code is 1 where a difference is larger than allowed. With
+--tune it searches first, with so many trials for each distinct group. With --write it puts the row of each network into a table of a file
+with other text.
 """
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class Checked:
         return ", ".join(f"{op} x {count}" for op, count in sorted(self.on_host.items())) or "nothing"
 
     def line(self) -> str:
-        """Return all of it in words."""
+        """Return the whole row in words."""
         errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
         fits = "within" if self.fits else "beyond"
         held = (f"{errors} ({fits} {self.allowed.relative:.2g}, {self.allowed.reason})" if self.steps is None
@@ -140,7 +141,7 @@ def inside(network: Network, precision: str, target: str, got: Mapping[str, np.n
 
 
 def put(found: Checked, path: Path) -> None:
-    """Nothing; the row stands in the file's table, in the place of the one of its network and precision, in the order of their names."""
+    """Write the row into the file's table. It replaces the row of the same network and precision. Rows are in the order of their names."""
     lines = path.read_text(encoding="utf-8").splitlines()
     start = lines.index(HEAD[0])
     end = next((i for i in range(start, len(lines)) if not lines[i].startswith("|")), len(lines))

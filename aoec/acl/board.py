@@ -41,7 +41,7 @@ class Board:
     """A device that is open. Every method raises an NpuError."""
 
     def __init__(self, libraries: Sequence[str], number: int, shared: Any, routes: Sequence[str] = ("A", "C", "B")) -> None:
-        """Loads the library, starts it, and takes the device: the only one that this process sees, or the `number`th of several.
+        """Load the library, start it, and take the device: the only one that this process sees, or the `number`th of several.
         `shared`: memory that the parent has too, as an mmap."""
         self.shared = shared
         self.room = (ctypes.c_uint8 * len(shared)).from_buffer(shared)
@@ -79,7 +79,7 @@ class Board:
         return SECOND
 
     def facts(self) -> dict[str, Any]:
-        """Return what the library says of the device."""
+        """Return the facts that the library reports about the device."""
         free, total = self.memory()
         version = self.library.call("aclrtGetVersion") if self.library.has("aclrtGetVersion") else ()
         cores = {name: n for name, what in (("core", AICORE_NUM), ("cube", CUBE_CORE_NUM), ("vector", VECTOR_CORE_NUM))
@@ -117,16 +117,16 @@ class Board:
                               vendor=e.vendor) from None
 
     def free(self, address: int) -> None:
-        """Gives memory back."""
+        """Give memory back."""
         self.library.call("aclrtFree", address)
 
     def write(self, address: int, size: int) -> None:
-        """Copies the first bytes of the shared memory to the device."""
+        """Copy the first bytes of the shared memory to the device."""
         self._check_size(size)
         self.library.call("aclrtMemcpy", address, size, ctypes.addressof(self.room), size, HOST_TO_DEVICE)
 
     def read(self, address: int, size: int) -> None:
-        """Copies bytes of the device to the begin of the shared memory."""
+        """Copy bytes of the device to the begin of the shared memory."""
         self._check_size(size)
         self.library.call("aclrtMemcpy", ctypes.addressof(self.room), size, address, size, DEVICE_TO_HOST)
 
@@ -135,16 +135,16 @@ class Board:
             raise AclMisuse(f"{size} bytes at once; shared memory has {len(self.room)}")
 
     def fill(self, address: int, byte: int, size: int) -> None:
-        """Sets bytes on the device."""
+        """Set bytes on the device."""
         self.library.call("aclrtMemset", address, size, byte, size)
 
     def load(self, kernel: int, path: str, name: str, core_type: str) -> str:
-        """Loads a kernel under a number; the name of the route."""
+        """Load a kernel under a number, and return the name of the route."""
         self.kernels[kernel] = self.launcher.load(path, name, core_type)
         return self.kernels[kernel].route.name
 
     def unload(self, kernel: int) -> None:
-        """Forgets a kernel."""
+        """Forget a kernel."""
         found = self.kernels.pop(kernel, None)
         if found:
             self.launcher.unload(found)
@@ -156,7 +156,7 @@ class Board:
         return [(self.kernels[k], int(blocks), [int(a) for a in arguments]) for k, blocks, arguments in launches]
 
     def set_limit(self, limit_us: int) -> None:
-        """Sets the time limit of each kernel: for the process, and as an attribute of launches where the library takes it. A limit beyond
+        """Set the time limit of each kernel: for the process, and as an attribute of launches where the library takes it. A limit beyond
         the hardware's longest is the host's wait alone, and the hardware's is set to its longest, which is 0."""
         if limit_us <= 0:
             raise AclMisuse(f"a time limit of {limit_us} us")
@@ -170,7 +170,7 @@ class Board:
                     return
 
     def run(self, launches: Sequence[Sequence[Any]], limit_us: int, wait_ms: int) -> None:
-        """Puts launches on the stream in order and waits. An error names the launch where that is known."""
+        """Put launches on the stream in order and wait. An error names the launch where that is known."""
         work = self.work(launches)
         self.set_limit(limit_us)
         packed = self.launcher.pack(work)
@@ -194,7 +194,7 @@ class Board:
         self.launcher.unpack(packed)
 
     def wait(self, wait_ms: int) -> None:
-        """Waits until the stream is done."""
+        """Wait until the stream is done."""
         if self.library.has("aclrtSynchronizeStreamWithTimeout"):
             self.library.call("aclrtSynchronizeStreamWithTimeout", self.stream, wait_ms)
         else:
@@ -245,7 +245,7 @@ class Board:
         return out
 
     def abort(self) -> None:
-        """Asks a product that can to give up what its stream does. What this answers is no matter: the worker ends in every case."""
+        """Ask a product that can to give up what its stream does. Its result does not matter, because the worker ends in every case."""
         if self.product in ABORTS:
             for name, given in (("aclrtStreamAbort", (self.stream,)), ("aclrtDeviceTaskAbort", (self.number, ABORT_MS))):
                 if self.library.has(name):
@@ -253,7 +253,7 @@ class Board:
                         self.library.call(name, *given)
 
     def close(self) -> None:
-        """Gives the device back. Failures are no matter: the process ends."""
+        """Give the device back. Failures do not matter, because the process ends."""
         for name, given in (("aclrtDestroyStream", (self.stream,)), ("aclrtResetDevice", (self.number,)), ("aclFinalize", ())):
             with suppress(NpuError):
                 self.library.call(name, *given)
@@ -267,7 +267,7 @@ class _Clock:
         self.start, self.end = board.event(), board.event()
 
     def close(self) -> None:
-        """Destroys the events; what this answers after a failed launch is no matter."""
+        """Destroy the events. The result after a failed launch does not matter."""
         if self.board.library.has("aclrtDestroyEvent"):
             for event in (self.start, self.end):
                 with suppress(NpuError):

@@ -35,7 +35,7 @@ class Channel:
         os.set_blocking(writer, False)
 
     def send(self, frame: dict[str, Any], wait: float | None = None) -> None:
-        """Sends a frame; ChannelLate where the other side does not take it in time."""
+        """Send a frame. Raise ChannelLate where the other side does not take it in time."""
         text = json.dumps(frame).encode()
         if len(text) > MOST_JSON:
             raise ValueError(f"a frame of {len(text)} bytes is too long")
@@ -63,7 +63,7 @@ class Channel:
         return frame
 
     def close(self) -> None:
-        """Closes both pipes."""
+        """Close both pipes."""
         for handle in (self.reader, self.writer):
             os.close(handle)
 

@@ -38,7 +38,7 @@ def codes() -> tuple[int, ...]:
 
 
 def meaning(code: int) -> Meaning:
-    """Return what a code means, by the table or by its leading digit."""
+    """Return the meaning of a code, by the table or by its leading digit."""
     known, unknown = _tables()
     return known[code] if code in known else next(m for digit, m in unknown if str(code).startswith(digit))
 

@@ -1,8 +1,8 @@
-"""A device as the parent process sees it: memory, kernels, launches, times; a worker does them, and is ended when it fails or is late.
+"""A device as the parent process sees it: memory, kernels, launches, times. A worker does them. It is ended when it fails or is late.
 
-Three limits lie in each other: the device's own for a kernel, the host's wait for the stream, and the parent's for the answer, after which
-the worker is killed. After a kernel that hung or failed the worker ends in every case, and with it all memory of the device; `recover`
-starts a new one and lets a kernel with known values run first.
+There are three time limits, each longer than the one before: the device's own for a kernel, the host's wait for the stream, and the
+parent's wait for the answer. After the last one the worker is killed. After a kernel that hung or failed the worker always ends, and all
+memory of the device is lost with it. `recover` starts a new worker, which first runs a kernel with known values.
 """
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Device:
 
     # ---------------------------------------------------------------- the worker
     def _begin(self) -> None:
-        """Starts a worker; with a known-good kernel, one after which that gives its values, or after two the device is given up."""
+        """Start a worker. With a known-good kernel, test it, and give the device up after two failed tests."""
         for attempt in range(SELF_TESTS):
             try:
                 self._start()
@@ -170,7 +170,7 @@ class Device:
                                      f"product {self.product}; name that device's target", device=self.number)
 
     def self_test(self) -> None:
-        """Runs the known-good kernel; KernelFault where its values are wrong. Nothing where there is none."""
+        """Run the known-good kernel, if there is one. Raise KernelFault where its values are wrong."""
         test = self.known_good
         if test is None:
             return
@@ -187,7 +187,7 @@ class Device:
             raise KernelFault(f"kernel {test.name}, whose values are known, gave others on device {self.number}", device=self.number)
 
     def recover(self) -> None:
-        """Ends the worker and starts a new one; the known-good kernel runs first, and kernels are loaded again under their numbers. All
+        """End the worker and start a new one; the known-good kernel runs first, and kernels are loaded again under their numbers. All
         memory of the device is gone. After two failed self-tests the device is not used any more, and every call raises DeviceLost."""
         self._check_use()
         self._end("it is being recovered")
@@ -196,7 +196,7 @@ class Device:
             self._ask("load", self.limits.open, kernel=kernel, path=path, name=name, core_type=core_type)
 
     def close(self) -> None:
-        """Ends the worker and gives the lease back."""
+        """End the worker and give the lease back."""
         if self._worker:
             with suppress(NpuError):
                 self._ask("close", self.limits.abort)
@@ -217,7 +217,7 @@ class Device:
             raise AclMisuse(f"device {self.number} is closed", device=self.number)
 
     def _end(self, why: str) -> None:
-        """Ends the worker, if there is one, and keeps why."""
+        """End the worker, if there is one, and keep the reason."""
         worker, self._worker = self._worker, None
         if worker:
             self._why = why
@@ -225,7 +225,7 @@ class Device:
                 self.quarantined = f"its worker, process {worker.process.pid}, does not end when it is killed: {why}"
 
     def _ask(self, word: str, seconds: float, **given: Any) -> Any:
-        """Return what the worker answers. Whatever goes wrong in between ends the worker."""
+        """Return the answer of the worker. Any fault in between ends the worker."""
         worker = self._open_worker()
         try:
             answer = worker.ask(word, given, seconds)
@@ -256,7 +256,7 @@ class Device:
         return self._worker
 
     def _give_up(self, why: str) -> None:
-        """Ends a worker after a failure, with a word to the device where the product takes one."""
+        """End a worker after a failure, with a word to the device where the product takes one."""
         worker = self._worker
         if worker and getattr(self, "facts", None) and self.facts.product in ABORTS:
             with suppress(ChannelLate, ChannelClosed):
@@ -281,7 +281,7 @@ class Device:
         return int(self._ask("allocate", self.limits.call, size=nbytes))
 
     def free(self, address: int) -> None:
-        """Gives memory back."""
+        """Give memory back."""
         self._ask("free", self.limits.call, address=address)
 
     def memory(self) -> tuple[int, int]:
@@ -290,7 +290,7 @@ class Device:
         return int(free), int(total)
 
     def write(self, address: int, data: np.ndarray | bytes | bytearray | memoryview) -> None:
-        """Copies an array, or bytes, to the device."""
+        """Copy an array, or bytes, to the device."""
         view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data).cast("B")
         for at in range(0, len(view), SHARED_BYTES):
             part = view[at:at + SHARED_BYTES]
@@ -311,7 +311,7 @@ class Device:
         return self._open_worker().shared
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
-        """Sets bytes of the device."""
+        """Set bytes of the device."""
         self._ask("fill", self._copy_seconds(nbytes), address=address, byte=byte, size=nbytes)
 
     def _copy_seconds(self, nbytes: int) -> float:
@@ -327,12 +327,12 @@ class Device:
         return kernel
 
     def unload(self, kernel: int) -> None:
-        """Forgets a kernel."""
+        """Forget a kernel."""
         self._ask("unload", self.limits.call, kernel=kernel)
         self._kernels.pop(kernel, None)
 
     def run(self, launches: Sequence[Launch], limit_us: int, total_us: int | None = None) -> None:
-        """Runs launches in order on one stream, and waits once at the end. Behind one that failed none runs, where the release can do so.
+        """Run launches in order on one stream, and wait once at the end. Behind one that failed none runs, where the release can do so.
 
         `limit_us`: of each kernel, rounded up to what the device can (facts.step_us); `total_us`: of all of them, without it `limit_us` for
         each. KernelHang, KernelFault, WaitTimeout, DeviceLost end the worker (see recover); the error's `launch` is which, where known.

@@ -131,7 +131,7 @@ class Launcher:
         return Loaded(name, function, binary, route, "MIX" in core_type, image, held or 0)
 
     def unload(self, kernel: Loaded) -> None:
-        """Gives a kernel's binary back."""
+        """Give a kernel's binary back."""
         self.library.call("aclrtBinaryUnLoad", kernel.binary)
         if kernel.held and self.library.has("aclrtDestroyBinary"):
             self.library.call("aclrtDestroyBinary", kernel.held)
@@ -170,12 +170,12 @@ class Launcher:
         return Packed(address, offsets)
 
     def unpack(self, packed: Packed) -> None:
-        """Frees what pack took; to be called when the launches are done."""
+        """Free the memory that pack took. Call it when the launches are done."""
         if packed.address:
             self.library.call("aclrtFree", packed.address)
 
     def launch(self, kernel: Loaded, blocks: int, arguments: Sequence[int], packed: int) -> None:
-        """Puts a launch on the stream. `packed`: where pack put its arguments."""
+        """Put a launch on the stream. `packed`: where pack put its arguments."""
         if not 1 <= blocks <= MOST_BLOCKS or len(arguments) > MOST_PARAMETERS:
             raise AclMisuse(f"{kernel.name}: {blocks} blocks and {len(arguments)} arguments; a launch has 1 to {MOST_BLOCKS} blocks and at "
                             f"most {MOST_PARAMETERS} arguments")

@@ -40,7 +40,7 @@ _taken: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _forget() -> None:
-    """Closes the leases of the parent in a process that was forked off: they are not its own, and would outlive the parent."""
+    """Close the leases of the parent in a process that was forked off: they are not its own, and would outlive the parent."""
     for lease in list(_taken):
         os.close(lease.handle)
         lease.handle = -1
@@ -55,7 +55,7 @@ class Lease:
     """The lock of a device that this process has taken."""
 
     def __init__(self, device: int, folder: Path | None = None) -> None:
-        """DeviceBusy names the process that has it."""
+        """Take the lease. Raise DeviceBusy, with the name of the process that has it."""
         place = folder or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else cache_folder() / "leases")
         self.path = place / f"npu-{device}.lock"
         try:
@@ -89,7 +89,7 @@ class Lease:
             return ""
 
     def release(self) -> None:
-        """Frees the device."""
+        """Free the device."""
         if self.handle >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self.handle, 0)

@@ -44,7 +44,7 @@ class Library:
     """The functions that are there. `where`: which library each comes from."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """CannNotFound where no library can be loaded, with the loader's words, or where a required function is in none."""
+        """Load the library. Raise CannNotFound, with the loader's words, where none can be loaded, or a required function is in none."""
         loaded, said = [], []
         for path in paths:
             try:
@@ -71,8 +71,8 @@ class Library:
         return all(n in self._functions for n in names)
 
     def call(self, name: str, *given: Any) -> Any:
-        """Return what a function gives back: its out values, one as it is, several as a tuple, or what it returns where that is no code.
-        The error of its code otherwise."""
+        """Call a function. Return its out values: one as it is, several as a tuple. Return its result where that is no code. Raise the
+        error of the code where it failed."""
         f, entry = functions()[name], self._functions[name]
         values, out, rest = [], [], list(given)
         for a in f.arguments:

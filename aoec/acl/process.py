@@ -51,7 +51,7 @@ class Worker:
         return self.channel.receive(seconds)
 
     def end(self) -> bool:
-        """Kills the process and what it started; whether it is gone."""
+        """Kill the process and those that it started. Return whether it is gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         gone = self._wait(END_SECONDS)
@@ -62,7 +62,7 @@ class Worker:
         return gone
 
     def how_it_ended(self) -> str:
-        """Return how a worker that ended by itself did so, and the last of what it said."""
+        """Return how a worker ended by itself, and its last output."""
         if not self._wait(END_SECONDS):
             return "closed its pipe and runs on"
         code = self.process.returncode
@@ -70,7 +70,7 @@ class Worker:
         return f"ended {f'by signal {-code}' if code < 0 else f'with code {code}'}{f': {said}' if said else ''}"
 
     def last_words(self) -> str:
-        """Return the end of what the process wrote."""
+        """Return the end of the process's output."""
         size = os.fstat(self.output.fileno()).st_size
         return os.pread(self.output.fileno(), OUTPUT_BYTES, max(0, size - OUTPUT_BYTES)).decode("utf-8", "replace")
 

@@ -1,7 +1,7 @@
 """The process that drives one device: it answers its parent until that is gone. `python -m aoec.acl.worker READ WRITE LIFE MEMORY`.
 
-It is started anew, never forked, so that nothing of the library is in its parent. It ends itself when its parent ends, in whatever way: a
-thread waits on a pipe that only the parent has open, also while a call of the library does not return.
+It is a new process, never a fork, so that its parent never holds the library. It ends itself when its parent ends in any way. To notice
+that, a thread waits on a pipe that only the parent has open. That works even while a call of the library does not return.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handlers(board: Board) -> dict[str, Callable[..., Any]]:
 
 
 def serve(channel: Channel, shared: Any) -> None:
-    """Answers frames until one says that it is the last."""
+    """Answer frames until one says that it is the last."""
     board: Board | None = None
     while True:
         head = channel.receive()
@@ -62,7 +62,7 @@ def describe(e: NpuError) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serves until the parent is done or gone."""
+    """Serve until the parent is done or gone."""
     reader, writer, life, memory = map(int, words)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=watch, args=(life, os.getppid()), name="parent", daemon=True).start()
@@ -74,7 +74,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def watch(life: int, parent: int) -> None:
-    """Ends this process when the parent has: without clean-up, since a call of the library may never return. Where a child of the parent
+    """End this process when the parent has: without clean-up, since a call of the library may never return. Where a child of the parent
     has the pipe too, the number of the parent tells."""
     while os.getppid() == parent and not select.select([life], [], [], LOOK_SECONDS)[0]:
         pass

@@ -1,7 +1,7 @@
-"""Archive: a zip file of stored entries, written with equal bytes and read as what a stranger may have sent.
+"""Archive: a zip file of stored entries. Equal entries are written as equal bytes. A file that is read is not trusted.
 
-Nothing is unpacked to disk and nothing is compressed, so an entry can claim no more than the file holds; names come from
-a fixed list of forms, each at most once.
+Nothing is unpacked to disk and nothing is compressed, so an entry cannot be larger than the file. Names have one of a fixed list of
+forms, and each is there at most once.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pack(entries: Mapping[str, bytes | Stored]) -> bytes:
 
 
 def write(file: IO[bytes], entries: Mapping[str, bytes | Stored]) -> None:
-    """Nothing; the file holds what `pack` gives, arrays one after the other and none of them twice in memory."""
+    """Write the bytes that `pack` returns into a file. It writes one array after the other, and holds none of them twice in memory."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
         for name in sorted(entries):
             entry, info = entries[name], _info(name)
@@ -131,8 +131,8 @@ class Entries:
         self._infos = _check_directory(z, source, len(data))
 
     def data(self, name: str) -> memoryview:
-        """Return the bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to
-        them does not reach the file."""
+        """Return the bytes of an entry where the file is mapped, its checksum verified. Raise CheckError where it is missing. What is
+        written to them does not reach the file."""
         if name not in self._infos:
             raise CheckError(f"this artifact has no {name}; compile the model again", source=self.source)
         self.used.add(name)
@@ -148,7 +148,7 @@ class Entries:
         return part
 
     def text(self, name: str) -> str:
-        """Return the text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
+        """Return the text of an entry. Raise CheckError where it is too large, ValueError where it is no UTF-8."""
         if name in self._infos and self._infos[name].file_size > TEXT_LIMIT_BYTES:
             raise CheckError(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes, the most that is read as text", source=self.source)
         return str(self.data(name), "utf-8")
@@ -168,7 +168,7 @@ class Entries:
 
 @contextmanager
 def open_file(path: str | Path) -> Iterator[Entries]:
-    """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
+    """Yield the entries of a file while it is open. Every fault of the file is raised as an error of one sentence."""
     check_file(path, "a compiled model")
     try:
         with open(path, "rb") as f, zipfile.ZipFile(f) as z:
@@ -186,7 +186,7 @@ def open_file(path: str | Path) -> Iterator[Entries]:
 
 
 def _check_directory(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the directory by name. CheckError where an entry is not one that aoec writes."""
+    """Return the directory by name. Raise CheckError where an entry is not one that aoec writes."""
     infos = z.infolist()
     faults = [f"it has {len(infos):,} entries of at most {ENTRY_LIMIT:,}"] if len(infos) > ENTRY_LIMIT else []
     seen: set[str] = set()
@@ -213,8 +213,8 @@ def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
 # ---------------------------------------------------------------- arrays
 
 def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Return what a .npy file holds before the elements, which are little-endian and row-major; types that NumPy does not have (bfloat16)
-    go as unsigned integers."""
+    """Return the header of a .npy file. The elements are little-endian and row-major. Types that NumPy does not have (bfloat16) are stored
+    as unsigned integers."""
     out = io.BytesIO()
     plain = np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
     npy.write_array_header_1_0(out, {"descr": npy.dtype_to_descr(plain), "fortran_order": False, "shape": shape})
@@ -222,7 +222,7 @@ def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def array_bytes(data: memoryview, name: str) -> memoryview:
-    """Return the elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
+    """Return the elements' bytes of a .npy file. Raise ValueError where the header does not describe exactly what follows it."""
     f = io.BytesIO(data[:HEADER_LIMIT_BYTES])
     if npy.read_magic(f) != (1, 0):
         raise ValueError(f"{name} is not of array format 1.0")

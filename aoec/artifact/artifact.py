@@ -7,11 +7,11 @@
     programs/g3.prog    what runs
     weights/<hash>.npy  constants by the sha256 of their bytes, equal ones once
 
-A model that is compiled for several shapes of its inputs is several artifacts, its gears, in one file: their manifests stand in a list,
-their graphs in graphs/0.graph and so on, the names of their schedules and programs begin with the same number; equal ones are there once.
+A model that is compiled for several shapes of its inputs is several artifacts in one file, its gears. Their manifests are in a list, and
+their graphs in graphs/0.graph and so on. The names of their schedules and programs begin with the same number. Equal ones are there once.
 
-Equal artifacts are equal bytes: entries sorted and stored without compression (whose bytes differ between zlib builds), one
-fixed date, no times, paths or provenance.
+Equal artifacts are equal bytes. Entries are sorted, and have one fixed date. They are stored without compression, because compressed
+bytes differ between zlib builds. There are no times, paths or provenance.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST = 200  # characters of a name in a manifest
 
 
 def write(path: str | Path, *gears: Artifact) -> None:
-    """Nothing; the file holds the artifact, or the gears of one, whole or not at all. CheckError where its parts contradict each other."""
+    """Write an artifact, or the gears of one, to a file, whole or not at all. Raise CheckError where its parts contradict each other."""
     for a in gears:
         check(a, constants=False)  # where the file is current its constants have been hashed there, and need not be made
     check_gears(gears)
@@ -56,7 +56,7 @@ def pack(*gears: Artifact) -> bytes:
 
 
 def made_for(path: str | Path) -> tuple[str, str]:
-    """Return (target, machine hash) that a file says it was compiled for, nothing else of it read; empty of what is no artifact."""
+    """Return (target, machine hash) for which a file was compiled. Nothing else is read. Both are empty where it is no artifact."""
     try:
         with archive.open_file(path) as entries:
             said = entries.json("manifest.json")
@@ -68,8 +68,8 @@ def made_for(path: str | Path) -> tuple[str, str]:
 
 
 def load(path: str | Path) -> Artifact:
-    """Return the artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or has
-    gears."""
+    """Return the artifact in a file. Raise BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or
+    has gears."""
     first, *others = load_gears(path)
     if others:
         raise CheckError(f"this artifact has {len(others) + 1} gears, and one shape of inputs is wanted here", source=str(path))
@@ -77,7 +77,7 @@ def load(path: str | Path) -> Artifact:
 
 
 def load_gears(path: str | Path) -> tuple[Artifact, ...]:
-    """Return the gears in a file, of which an artifact for one shape of inputs is the only one; errors as of `load`."""
+    """Return the gears in a file. An artifact for one shape of inputs is its only gear. Errors are those of `load`."""
     with archive.open_file(path) as entries:
         gears = manifest.artifacts(entries)
     for a in gears:

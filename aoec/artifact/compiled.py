@@ -100,7 +100,7 @@ def _gear_faults(artifacts: Sequence[Artifact]) -> list[str]:
 
 
 def _common(a: Artifact) -> tuple[object, ...]:
-    """Return what all gears of a model have in common."""
+    """Return the part that all gears of a model have in common."""
     ends = [[(p.name, p.dtype if p.dtype in DTYPES else "", p.dims) for p in ports] for ports in (a.inputs, a.outputs)]
     return a.name, a.target, a.machine_hash, a.model_version, a.precision, a.machine, ends
 

@@ -94,7 +94,7 @@ def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -
 
 
 def _gear_fields(a: Artifact, stored: Mapping[str, Constant], files: _Files, prefix: str) -> dict[str, Any]:
-    """Return the manifest's fields of one gear, but for its graph and name. Its schedules and programs are in the files then."""
+    """Return the manifest's fields of one gear, except for its graph and name. Its schedules and programs are in the files then."""
     weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in sorted(stored.items())}
     return {
         "name": a.name, "target": a.target, "machine_hash": a.machine_hash, "model_version": a.model_version, "precision": a.precision,
@@ -195,7 +195,7 @@ class Fields:
 
 
 def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
-    """Return the gears in an archive; CheckError or ParseError where an entry is not what it should be."""
+    """Return the gears in an archive. Raise CheckError or ParseError where an entry is not what it should be."""
     top = Fields(files.json("manifest.json"), "the top", files.source)
     if (version := top.number("format")) not in (FORMAT, SEVERAL):
         raise top.wrong(f"format is {version}, and this aoec reads the formats {FORMAT} and {SEVERAL}")
@@ -224,7 +224,7 @@ def _artifact(f: Fields, files: archive.Entries, source: _Sources, data_of: dict
 
 
 def _machine(top: Fields, files: archive.Entries) -> str:
-    """Return the machine file in an archive; "" where there is none."""
+    """Return the machine file in an archive. Return "" where there is none."""
     name = top.text("machine")
     if name not in ("", MACHINE):
         raise top.wrong(f"machine cannot be {name[:40]!r}")

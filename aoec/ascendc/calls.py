@@ -103,7 +103,8 @@ def table() -> Table:
 
 
 def product_of(machine: Machine) -> str:
-    """Return the product of a machine, by the family that its file extends; UnsupportedError where sources are written for none of it."""
+    """Return the product of a machine, by the family that its file extends. Raise UnsupportedError where sources are written for none of
+    it."""
     t, files = table(), {origin.rpartition("/")[2].removesuffix(".toml") for origin in machine.merged.origins.values()}
     found = next((product for family, product in t.families.items() if family in files), "")
     if found not in WRITTEN:
@@ -123,13 +124,13 @@ def release_of(name: str) -> Release:
 
 
 def refusal(name: str, product: str, why: str) -> UnsupportedError:
-    """Return what is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
+    """Return the message for an instruction that has no call on a product: instruction, call, product, reason and page."""
     t, row = table(), table().calls[name]
     return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; page {t.page(row.page)}")
 
 
 def check_call(name: str, product: str, dtype: str) -> Call:
-    """Return the row of an instruction; UnsupportedError where the product lacks its call, or the call does not take elements of
+    """Return the row of an instruction. Raise UnsupportedError where the product lacks its call, or the call does not take elements of
     `dtype`."""
     row = table().calls[name]
     if product in row.lacks:

@@ -59,8 +59,9 @@ WORDS_BYTES = 384  # of a repeat of 32 elements of int64: low words, high words,
 
 
 def of_words(site: Site) -> str:
-    """int64 as int32, its low word, or as fp32, the sum of both words, on products whose Cast does not take it. A low word with its sign
-    bit set is a negative number, and the high word one more. On 1001, which has no GatherMask, the scalar unit takes the words apart."""
+    """Return casts of int64 to int32 (its low word) or to fp32 (the sum of both words), on products whose Cast does not take int64. A low
+    word with its sign bit set is a negative number, and the high word is one more. On 1001, which has no GatherMask, the scalar unit splits
+    the words."""
     real, kind = site.dtypes[0] == "fp32", site.kind("dst")
     text = [f"const int64_t most = {ROOM}.GetSize() / {WORDS_BYTES} < 255 ? {ROOM}.GetSize() / {WORDS_BYTES} : 255;",
             f"LocalTensor<int32_t> low = {ROOM}.ReinterpretCast<int32_t>(), high = low[most * 32], more = low[most * 64];",

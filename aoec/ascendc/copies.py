@@ -1,5 +1,7 @@
-"""Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1. On 2002 and 1001 what crosses GM and UB is whole blocks: a
-burst into UB is read on to the end of its last one; of a burst into GM that is not of them bursts.py says what happens."""
+"""Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1.
+
+On 2002 and 1001, copies between GM and UB move whole blocks. A burst into UB is read up to the end of its last block. A burst into GM that
+is no whole number of blocks is the subject of target/legality/bursts.py."""
 from __future__ import annotations
 
 from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16, u32

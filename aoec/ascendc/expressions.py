@@ -96,7 +96,7 @@ def _call(e: Call, at: _Place) -> tuple[str, int]:
 
 
 def _literal(value: int) -> str:
-    """Return a whole number of 64 bits, of which the least has no literal, nor have those above the most a plain one."""
+    """Return a whole number of 64 bits in C++. The least one has no literal, and those above the most have no plain one."""
     return "1ULL << 63" if value == -(1 << 63) else f"{value}{'ULL' if value >= 1 << 63 else 'LL' if abs(value) >= 1 << 31 else ''}"
 
 

@@ -22,7 +22,7 @@ def pipe(name: str) -> str:
 
 
 def event(item: SetFlag | WaitFlag, stream: Stream, product: str) -> str:
-    """Return the hardware event of a flag; UnsupportedError where the product has none between these pipes."""
+    """Return the hardware event of a flag. Raise UnsupportedError where the product has none between these pipes."""
     pair, known = f"{pipe(item.source)}_{pipe(item.target)}", table().events.get(product, {}).get(stream.core)
     if known is not None and pair not in known:
         raise UnsupportedError(f"a flag from {item.source} to {item.target} has no HardEvent on core {stream.core} of product {product}; "
@@ -50,7 +50,7 @@ def cores(stream: Stream) -> int:
 
 
 def kernel_type(program: Program, product: str) -> tuple[str, int]:
-    """Return (the kernel type, empty where a product has no macro for it; blocks of a launch). UnsupportedError for streams of no
+    """Return (the kernel type, empty where a product has no macro for it; blocks of a launch). Raise UnsupportedError for streams of no
     kernel."""
     streams = sorted(program.streams, key=lambda s: s.core)
     kinds = tuple(s.core for s in streams)

@@ -1,7 +1,7 @@
-"""Functions of a source: for each instruction that a program uses, one of its own name, which makes the public calls that it stands for.
+"""Functions of a source: one for each instruction that a program uses. It has the instruction's name, and makes its public calls.
 
-So the text of a kernel has one line an instruction, with the instruction's fields in their order, and what that line means on the chip is
-said once, before the kernel. The files copies, cube, vector and casts write these functions.
+So the text of a kernel has one line for each instruction, with the instruction's fields in their order. The public calls of an
+instruction are written once, before the kernel. The files copies, cube, vector and casts write these functions.
 """
 from __future__ import annotations
 

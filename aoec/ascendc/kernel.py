@@ -119,7 +119,7 @@ class _Writer:
         return self.release.static and self.product != "1001" and not any(self.product in table().calls[w].framework for w in self.used)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what its calls mean otherwise than the instructions, or what no page says of them."""
+        """Return where its calls differ from the instructions, and what no page says about them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
         out += [f"{r.name} ({r.call}): {r.unlisted[self.product]}" for r in rows if self.product in r.unlisted]
@@ -293,7 +293,7 @@ class _Writer:
         return f"aoec::{site.name}({', '.join(args)});"
 
     def site(self, item: Instr) -> Site:
-        """Return what the function of an instruction is written for."""
+        """Return the properties of an instruction for which its function is written."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
         atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
         ragged = item.op == "copy_ub_gm" and not moves_bytes(self.product) and any(
@@ -302,7 +302,7 @@ class _Writer:
         return Site(item.op, dtypes, self.product, self.release, atomic, padded, ragged, self.side(item) if ragged else "")
 
     def side(self, item: Instr) -> str:
-        """Return what is written back with bursts into GM that are shorter than a block; UnsupportedError where none is known to be
+        """Return what is written back with bursts into GM that are shorter than a block. Raise UnsupportedError where none is known to be
         right."""
         if item not in self.sides:
             stream = next(s for s in self.program.streams if item in _instructions(s.body))
@@ -361,7 +361,7 @@ class _Writer:
         return expr(e, lambda n: self.names.name("var", n), self.need, "aoec::", alone)
 
     def need(self, helper: str) -> None:
-        """Nothing; the source has this helper."""
+        """Add this helper to the source, once."""
         self.helpers.setdefault(helper)
 
 

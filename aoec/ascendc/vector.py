@@ -59,12 +59,12 @@ def unary_strides(site: Site) -> str:
 
 
 def binary(site: Site) -> str:
-    """dst = src0 op src1."""
+    """Return calls of dst = src0 op src1."""
     return write_repeats(site, f"{BINARY[site.op]}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site))
 
 
 def by_block(site: Site, call: str, value: str) -> str:
-    """dst = src op a number, which fills a block that is the second source of every block."""
+    """Return calls of dst = src op a number. The number fills a block, which is the second source of every block."""
     kind, elements = site.kind("src"), site.block("src")
     params = (f"const BinaryRepeatParams params{{{u8('dst_blk')}, {u8('src_blk')}, 0, {u8('dst_rep')}, {u8('src_rep')}, 0}};")
     return write_repeats(site, f"{call}({{dst}}, {{src}}, number, {{mask}}, {{repeat}}, params);", params,
@@ -73,14 +73,14 @@ def by_block(site: Site, call: str, value: str) -> str:
 
 
 def with_number(site: Site) -> str:
-    """dst = src op a number. On 1001 there is no Maxs and no Mins."""
+    """Return calls of dst = src op a number. On 1001 there is no Maxs and no Mins."""
     if site.takes_room:
         return by_block(site, "Max" if site.op == "vmaxs" else "Min", "scalar")
     return write_repeats(site, f"{SCALAR[site.op]}({{dst}}, {{src}}, scalar, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
 def unary(site: Site) -> str:
-    """dst = op(src). On 1001 Relu takes no fp32."""
+    """Return calls of dst = op(src). On 1001 Relu takes no fp32."""
     if site.takes_room:
         return by_block(site, "Max", f"static_cast<{site.kind('src')}>(0.0f)")
     return write_repeats(site, f"{UNARY[site.op]}({{dst}}, {{src}}, {{mask}}, {{repeat}}, params);", unary_strides(site))
@@ -259,7 +259,7 @@ def vreducev2(site: Site) -> str:
 
 
 def parts_of(lanes: int, size: int, src_rep: int) -> int:
-    """Repeats that a row of vreducev2 takes by masks: one, or the fewest that are a whole share of its stride and at most a repeat long."""
+    """Return the repeats of a row of vreducev2 by masks: one, or the fewest that divide its stride and are at most a repeat long."""
     return 1 if lanes * size <= REPEAT_BYTES else next(n for n in range(1, src_rep + 1) if src_rep % n == 0 and src_rep // n <= 8)
 
 
@@ -290,7 +290,7 @@ def pack_by_masks(site: Site) -> str:
 
 
 def bits(site: Site) -> str:
-    """and, or and not of whole numbers, as elements of 16 bits."""
+    """Return calls of and, or and not of whole numbers, as elements of 16 bits."""
     factor = site.size("dst") // 2
     if site.op == "vnot":
         return write_repeats(site, "Not({dst}, {src}, {mask}, {repeat}, params);", unary_strides(site), "uint16_t", factor)
@@ -300,7 +300,7 @@ def bits(site: Site) -> str:
 
 
 def shift(site: Site) -> str:
-    """Shifts: to the left without a sign, which would else stay; to the right the sign goes on where there is one."""
+    """Return calls of shifts. Left shifts take no sign, which would stay otherwise. Right shifts keep the sign where there is one."""
     if site.op == "vshls":
         call = "ShiftLeft({dst}, {src}, static_cast<uint32_t>(scalar), {mask}, {repeat}, params);"
         return write_repeats(site, call, unary_strides(site), "uint32_t")
@@ -315,7 +315,7 @@ def vgather(site: Site) -> str:
 
 
 def check_lanes(site: Site, are_even: bool) -> None:
-    """UnsupportedError where bytes are moved two by two and the lanes are not known to be even."""
+    """Raise UnsupportedError where bytes are moved two by two and the lanes are not known to be even."""
     if site.op in ("vreducev2", "vcopy", "vdup") and site.size("dst") == 1 and not are_even:
         raise refusal(site.op, site.product, "bytes are moved two by two, and the lanes are not known to be an even number")
 

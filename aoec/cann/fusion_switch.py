@@ -1,7 +1,8 @@
 """`--fusion_switch_file`: fusions of CANN's compiler that are not to be made (atlasatcparam_16_0053).
 
-All are on unless the file says "off". What is known here are the documented fusions into a producer's kernel that a plan may have to
-undo, so that an operator's key is that of the operator alone; families are ours, of the producer and of the operator that follows it.
+All are on unless the file says "off". This module knows the documented fusions into a producer's kernel that a plan may have to undo.
+Without such a fusion, an operator's key is that of the operator alone. The families are our own: one for the producer, and one for the
+operator that follows it.
 """
 from __future__ import annotations
 

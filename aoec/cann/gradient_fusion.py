@@ -54,7 +54,7 @@ def is_record(said: Any) -> bool:
 
 
 def parse_record(said: Any, source: str, most: int) -> Record:
-    """Return the one filled record of a parsed file; CheckError where there is none, or more than one, or it cannot be. `most`:
+    """Return the one filled record of a parsed file. Raise CheckError where there is none, or more than one, or it cannot be. `most`:
     gradients."""
     found = [r for number, entry in enumerate(said) if (r := _entry(entry, f"entry {number}", source, most)) is not None]
     if len(found) != 1:

@@ -21,7 +21,8 @@ OPERANDS_LIMIT = 256  # of one operator
 
 
 def read(path: str | Path) -> tuple[Seen, ...]:
-    """Return the operators of a dumped graph, in its order, without those that hold or name data; CheckError where the file holds none."""
+    """Return the operators of a dumped graph, in its order, without those that hold or name data. Raise CheckError where the file holds
+    none."""
     said = parse(read_text(path), str(path))
     found = [seen for graph in said.all("graph") for seen in (*_of_nodes(graph), *_of_ops(graph))]
     found = [seen for seen in found if seen.type not in NO_KERNELS]
@@ -32,7 +33,7 @@ def read(path: str | Path) -> tuple[Seen, ...]:
 
 
 def _of_nodes(graph: Message) -> Iterator[Seen]:
-    """Operators as `ge_onnx` says them."""
+    """Yield the operators of a file of `ge_onnx`."""
     for node in graph.all("node"):
         named = {a.text("name"): a for a in node.all("attribute")}
         yield Seen(node.text("name"), node.text("op_type").removeprefix("ge:"), _operands_of(named, "input"), _operands_of(named, "output"))
@@ -50,7 +51,7 @@ def _operands_of(attributes: Mapping[str, Message], side: str) -> tuple[Operand,
 
 
 def _of_ops(graph: Message) -> Iterator[Seen]:
-    """Operators as `ge_proto` says them."""
+    """Yield the operators of a file of `ge_proto`."""
     for op in graph.all("op"):
         inputs, outputs = (tuple(map(_read_tensor, op.all(f"{side}_desc"))) for side in ("input", "output"))
         yield Seen(op.text("name"), op.text("type"), inputs, outputs)

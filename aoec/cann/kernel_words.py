@@ -1,10 +1,10 @@
 """A kernel's tiles in the words of those who write kernels by hand: TCubeTiling of Ascend C, CATLASS, Triton.
 
-What goes in are the vendor's fields of a matrix product's tiling by their own names (MatMulV3), with the swizzle of CATLASS where a
-schedule has it. Those of convolutions are Conv2DV2's. What comes out is a value for each word, or why there is none. TCubeTiling: the
-structure of that name in the Ascend C API (atlasascendc_api_07_0673). CATLASS: GemmShape of L1 and L0 tiles, and
-GemmIdentityBlockSwizzle<offset, direction>, which numbers blocks in groups of `offset` rows (direction 0) or columns (1) and deals them to
-the cores in turn. Triton: block sizes as its tutorials name them.
+The input is the vendor's fields of a matrix product's tiling by their own names (MatMulV3), with the swizzle of CATLASS where a
+schedule has it. The fields of convolutions are Conv2DV2's. The output is a value for each word, or the reason why there is none.
+TCubeTiling is the structure of that name in the Ascend C API (atlasascendc_api_07_0673). The words of CATLASS are GemmShape of L1 and L0
+tiles, and GemmIdentityBlockSwizzle<offset, direction>. That swizzle numbers blocks in groups of `offset` rows (direction 0) or columns
+(direction 1), and deals them to the cores in turn. The words of Triton are block sizes as its tutorials name them.
 """
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def product_words(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
 
 
 def tcube(t: Mapping[str, int], p: Sizes) -> list[Value]:
-    """TCubeTiling. Its library parts a product over cores as a grid of blocks and never along k; what differs is said."""
+    """Return the values of TCubeTiling. Its library splits a product over cores as a grid of blocks, never along k. Notes say where."""
     given = {**t, "M": p.m, "N": p.n, "Ka": p.k, "Kb": p.k, "isBias": int(p.bias)}
     notes = {}
     if t["singleCoreK"] < p.k:
@@ -109,7 +109,7 @@ def catlass_notes(t: Mapping[str, int], p: Sizes) -> Iterator[tuple[str, str]]:
 
 
 def blocks(t: Mapping[str, int], p: Sizes) -> int:
-    """Single-core blocks of one product."""
+    """Return the single-core blocks of one product."""
     return -(-p.m // t["singleCoreM"]) * -(-p.n // t["singleCoreN"]) * -(-p.k // t["singleCoreK"])
 
 

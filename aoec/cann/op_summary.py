@@ -1,9 +1,9 @@
 """`op_summary.csv`: a row for each task of one inference, with the column names of msprof's file of that name and `source` behind them.
 
-Columns and their order are those of the msprof guide ("op_summary"): chips whose cores hold cube and vector both have one family of
-metrics (`mac_time(us)`), the others one for cube cores (`aic_mac_time(us)`) and one for vector cores (`aiv_vec_time(us)`). Total cycles are
-over all cores of the kind and time = total cycles / clock / cores, as the guide defines them; a pipe's ratio is its share of that time, on
-the core that ends last. What is not modelled is N/A.
+Columns and their order are those of the msprof guide ("op_summary"). Chips whose cores hold both cube and vector units have one family of
+metrics (`mac_time(us)`). The others have one for cube cores (`aic_mac_time(us)`) and one for vector cores (`aiv_vec_time(us)`). As the
+guide defines them, total cycles are over all cores of the kind, and time = total cycles / clock / cores. A pipe's ratio is its share of
+that time, on the core that ends last. What is not modelled is N/A.
 """
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def csv_text(model: str, launches: Sequence[Launch], clock_mhz: float, split: bo
 
 
 def head(model: str, number: int, launch: Launch) -> dict[str, str]:
-    """Return what a row says before its metrics: of a mix of both kinds Block Dim is that of cube cores, Mix Block Dim that of vector
-    cores."""
+    """Return the cells of a row before its metrics. For a mix of both kinds, Block Dim is that of cube cores, and Mix Block Dim that of
+    vector cores."""
     cores = [part.cores for part in launch.parts.values()]
     said = (NOT, model, NOT, str(number), NOT, launch.name, "+".join(launch.types), "static", task_type(launch), figure(launch.start_us),
             figure(launch.duration_us), figure(launch.wait_us), str(cores[0] if cores else 0), str(cores[1] if len(cores) > 1 else 0), "NO",
@@ -89,7 +89,7 @@ def task_type(launch: Launch) -> str:
 
 
 def operands(listed: Sequence[Operand]) -> tuple[str, str, str]:
-    """Shapes, data types and formats, as msprof writes those of several tensors."""
+    """Return shapes, data types and formats, as msprof writes those of several tensors."""
     return (f'"{";".join(",".join(map(str, o.shape)) for o in listed)}"', ";".join(TYPES.get(o.dtype, o.dtype.upper()) for o in listed),
             ";".join(FORMATS.get(o.layout, o.layout) for o in listed))
 

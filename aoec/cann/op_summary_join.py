@@ -1,8 +1,8 @@
-"""Operators of profiles found again among others by what they do and their sizes: a device's rows among ours, or those of two profiles.
+"""Matches operators of two profiles by their work and sizes: a device's rows with ours, or those of two profiles.
 
-Two spell one operator differently: types (MatMulV2 or matmul), layouts ([m, k] or its fractals), leading dimensions folded or not.
-So each is brought to its `Work`, in which whatever may lie in fractals is a multiple of
-16; what else differs says which of several is nearest.
+Two profiles spell one operator differently: types (MatMulV2 or matmul), layouts ([m, k] or its fractals), leading dimensions folded or not.
+So each operator is turned into its `Work`. In it, every size that may be in fractals is a multiple of 16. The other differences decide
+which of several matches is nearest.
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Timed:
 
     @property
     def work(self) -> Work | None:
-        """Return what it does; None where types or shapes do not say it."""
+        """Return what the operator does. Return None where types or shapes do not say it."""
         return work(self.types, self.inputs, self.outputs)
 
 
@@ -71,7 +71,7 @@ class Joined:
 
     @property
     def ratio(self) -> float:
-        """Theirs by ours: 2 is twice as long."""
+        """Return their time divided by ours: 2 is twice as long."""
         return self.theirs.us / self.ours.us
 
     @property
@@ -126,7 +126,7 @@ def _difference(one: Timed, other: Timed) -> int:
 
 
 def work(types: Iterable[str], inputs: Sequence[Operand], outputs: Sequence[Operand]) -> Work | None:
-    """Return what an operator does; None where that is not to be seen."""
+    """Return what an operator does. Return None where that is unknown."""
     words = tuple(map(plain, types))
     if not words or not inputs or not outputs:
         return None

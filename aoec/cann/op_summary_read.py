@@ -1,8 +1,8 @@
 """A profile of a device read: `op_summary_*.csv` of msprof, `kernel_details.csv` of the profiler of PyTorch, or our own file of that form.
 
-Names of columns are those of the msprof guide and the older spellings of it: "OP Type" or "Op Type", "Block Dim" or "Block Num",
-metrics with `aic_` and `aiv_` before them or without, times in ns, us, ms or s as the heading says. The file comes from outside: it is
-bounded, a cell that cannot be is refused with its line and column, and columns that are not read are listed.
+Names of columns are those of the msprof guide and its older spellings: "OP Type" or "Op Type", "Block Dim" or "Block Num". Metrics may
+begin with `aic_` or `aiv_`. Times are in ns, us, ms or s as the heading says. The file is not trusted: its size is limited, and an
+impossible cell is refused with its line and column. Columns that are not read are listed.
 """
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Profile:
 
     @property
     def notes(self) -> list[str]:
-        """Return what of the file is not used, in words."""
+        """Return the parts of the file that are not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
         return [*out, f"{self.source}: {plural(len(self.passed_over), 'task')} without a time left out ({first})"] if first else out
 
 
 def read(path: str | Path) -> Profile:
-    """Return the profile in a file, or in standard input for `-`; CheckError where it is none, with line and column."""
+    """Return the profile in a file, or in standard input for `-`. Raise CheckError where it is none, with line and column."""
     return parse(read_bytes(path, LIMIT_BYTES), str(path))
 
 
@@ -113,7 +113,7 @@ class _Reader:
         return f" (line {self.passed_over[0][0]}: {self.passed_over[0][1]})" if self.passed_over else ""
 
     def text(self, data: bytes) -> str:
-        """Return the file's text; CheckError where it is none."""
+        """Return the file's text. Raise CheckError where it is none."""
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as e:
@@ -127,7 +127,7 @@ class _Reader:
         return text
 
     def head(self, cells: Sequence[str]) -> None:
-        """Nothing; it is known what stands in which column. CheckError where one is missing, or there twice."""
+        """Note which column holds what. Raise CheckError where a column is missing, or is there twice."""
         if len(cells) > LIMIT_COLUMNS:
             raise CheckError(f"{len(cells):,} columns; a profile has at most {LIMIT_COLUMNS}", source=self.source)
         names = {spelt: what for what, spellings in {**NEEDED, **OTHERS}.items() for spelt in spellings}
@@ -178,7 +178,7 @@ class _Reader:
         return one_line(said[what])
 
     def time(self, line: int, what: str, cell: str) -> float | None:
-        """µs; None where there is none. CheckError of what is no time."""
+        """Return a time in µs, or None where there is none. Raise CheckError where the cell is no time."""
         if cell in ("", NOT):
             return None
         _, heading, unit = self.at[what]
@@ -225,6 +225,6 @@ def _list(cell: str) -> list[str]:
 
 
 def dtype(name: str) -> str:
-    """Our word for one of CANN's data types, "" for none."""
+    """Return our word for one of CANN's data types, or "" where there is none."""
     plain = name.upper().strip()
     return OURS.get(plain) or OURS.get(plain.removeprefix("DT_")) or plain.removeprefix("DT_").lower()[:40]

@@ -1,4 +1,4 @@
-"""Types of operators in CANN's words and in ours: which is which.
+"""Types of operators: CANN's words for ours, and ours for CANN's.
 
 CANN's are those of its operator lists and profiles (aoepar_16_072; `OP Type` of msprof's op_summary). Each operator's declaration names its
 own (`Op.cann`); what stands here is what no declaration can say. What CANN has no operator for keeps our word.

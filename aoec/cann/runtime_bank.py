@@ -1,8 +1,8 @@
 """CANN's run-time knowledge bank: files of JSON lines, one tiling of one operator for one key each; read strictly, written whole.
 
-The loader looks a key up exactly (a 32-bit hash of the packed key, then its bytes), computes the hash anew, ignores the stored `id`, and
-keeps the first of equal keys; `version` is stored and never checked; SoC and count of cores stand in the file's name alone. How the hash is
-made is not public, so `id` is a value of our own, the same for the same key. Source: CANN's runtime_bank_manager.cpp (2026).
+The loader looks up the exact key: first a 32-bit hash of the packed key, then its bytes. It computes the hash itself, ignores the stored
+`id`, and keeps the first of equal keys. `version` is stored and never checked. Only the file's name holds the SoC and the count of cores.
+The hash function is not public, so `id` is a value of our own, the same for the same key. Source: CANN's runtime_bank_manager.cpp (2026).
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Line:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return what the loader holds equal: the operator and the key."""
+        """Return the fields by which the loader compares records: the operator and the key."""
         return (self.op, *[self.key[n] for n in sorted(self.key)])
 
 
@@ -88,7 +88,7 @@ def kinds() -> dict[str, Kind]:
 
 
 def kind_of(op: str) -> Kind:
-    """Return the fields of an operator's records; BankError where none are known."""
+    """Return the fields of an operator's records. Raise BankError where none are known."""
     if op not in kinds():
         raise BankError(f"operator {op[:60]}: its records are not known here; known are {', '.join(kinds())}")
     return kinds()[op]
@@ -156,7 +156,7 @@ def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, s
 
 
 def wrong(value: object, kind: str) -> str:
-    """Return what a value of a type must be, where it is not; "" where it is."""
+    """Return what a value of a type must be, where it is not. Return "" where it is."""
     if kind == "bool":
         good = type(value) is bool
     elif kind == "f32":
@@ -172,7 +172,7 @@ def _quote_value(value: object) -> str:
 
 
 def read_file(path: str | Path) -> File:
-    """Return all that a file holds, line by line; what is no record is among `unread`. BackendError where it cannot be read or is too
+    """Return all that a file holds, line by line; what is no record is among `unread`. Raise BackendError where it cannot be read or is too
     large."""
     path = Path(path)
     text = read_bytes(path, FILE_LIMIT_BYTES).decode("utf-8-sig", errors="replace")  # some begin with a mark
@@ -202,7 +202,7 @@ def _op_in(line: str) -> str:
 
 
 def files_in(path: str | Path) -> Iterator[Path]:
-    """Yield the file itself, or all run-time banks below a folder, sorted; BankError where there are none, or too many."""
+    """Yield the file itself, or all run-time banks below a folder, sorted. Raise BankError where there are none, or too many."""
     path = Path(path)
     if not path.is_dir():
         yield path
@@ -226,7 +226,7 @@ def firsts(lines: Iterable[Line]) -> tuple[list[Line], list[Line]]:
 # ---------------------------------------------------------------- writing
 
 def line(op: str, key: Fields, knowledge: Fields) -> str:
-    """Return a record as a line, fields in the vendor's order, without its end; BankError where a field is wrong, by name."""
+    """Return a record as a line, fields in the vendor's order, without its end. Raise BankError where a field is wrong, by name."""
     kind = kind_of(op)
     _part(f"{op} info_dict", dict(key), kind.key, {})
     _part(f"{op} knowledge", dict(knowledge), kind.knowledge, kind.optional)
@@ -240,7 +240,7 @@ def _check_type(value: int | float | bool, kind: str) -> int | float | bool:
 
 
 def record_id(op: str, key: Fields) -> int:
-    """32 bits that are the same for the same key. Ours: the loader's own hash is not public, and it ignores this one."""
+    """Return 32 bits that are the same for the same key. They are our own: the loader's hash is not public, and it ignores this one."""
     kind = kind_of(op)
     text = json.dumps([op, [[n, _check_type(key[n], t)] for n, t in sorted(kind.key.items())]], separators=(",", ":"))
     return zlib.crc32(text.encode())

@@ -1,8 +1,8 @@
-"""Keys of run-time knowledge banks: what an operator is looked up by, from its sizes and types, and back.
+"""Keys of run-time knowledge banks: made from an operator's sizes and types, and read back into them.
 
-MatMulV3 rounds m and n up to 16 and k to 16 (8 of fp32) and says of each whether it was so before; bf16 is looked up as fp16; batches,
-UB slots and what is reserved are always alike. Conv2DV2 takes an image's and a filter's sizes as they are. Sources: the functions of the
-vendor's operator library ops-nn (2026-08) that make these keys.
+MatMulV3 rounds m and n up to 16, and k up to 16 (8 for fp32). Its key also says of each whether it was aligned before. bf16 has the key of
+fp16. Batches, UB slots and reserved fields always have the same values. Conv2DV2 takes an image's and a filter's sizes as they are.
+Sources: the functions of the vendor's operator library ops-nn (2026-08) that make these keys.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Product:
 
     @property
     def result(self) -> str:
-        """Return the dtype of what is written."""
+        """Return the dtype of the result."""
         return self.out or self.dtype
 
 
@@ -84,12 +84,12 @@ Problem = Product | Window
 
 
 def key_of(problem: Problem) -> tuple[str, Fields]:
-    """Return (operator, key); BankError where the operator's key has no word for it."""
+    """Return (operator, key). Raise BankError where the operator's key has no word for it."""
     return matmul_key(problem) if isinstance(problem, Product) else conv2d_key(problem)
 
 
 def problem_of(op: str, key: Fields) -> Problem:
-    """Return what a key is of; BankError with the reason where it is of nothing that is known here."""
+    """Return the problem that a key describes. Raise BankError with the reason where the key is of no known kind."""
     if op == CONV2D:
         return window_of(key)
     if op in (MATMUL, QUANTISED):
@@ -99,7 +99,7 @@ def problem_of(op: str, key: Fields) -> Problem:
 
 
 def matmul_key(p: Product) -> tuple[str, Fields]:
-    """MatMulV3 and its key."""
+    """Return MatMulV3 and its key."""
     for dtype in (p.dtype, p.result):
         if dtype not in ("fp16", "bf16", "fp32"):
             raise BankError(f"MatMulV3 has no key for {dtype}")
@@ -119,7 +119,7 @@ ALIKE: Fields = {"aub_double_num": 1.0, "bub_double_num": 1.0, "fused_double_ope
 
 
 def unit(axis: str, dtype: str) -> int:
-    """Return what an axis is rounded up to."""
+    """Return the size to which an axis is rounded up."""
     return 8 if axis == "k" and dtype == "fp32" else 16
 
 
@@ -169,7 +169,7 @@ def _dtype(op: str, key: Fields, field: str) -> str:
 
 
 def conv2d_key(w: Window) -> tuple[str, Fields]:
-    """Conv2DV2 and its key; images in NCHW, as ONNX has them."""
+    """Return Conv2DV2 and its key. Images are in NCHW, as ONNX has them."""
     for dtype in (w.dtype, w.out or w.dtype):
         if dtype not in DTYPE:
             raise BankError(f"Conv2DV2 has no key for {dtype}")
@@ -207,7 +207,7 @@ def window_of(key: Fields) -> Window:
 
 
 def doubt(op: str, soc: str) -> str:
-    """Return why a key may not be hit on a chip whatever its fields, in words; "" where nothing is known against it."""
+    """Return why a key may not be hit on a chip whatever its fields, in words. Return "" where nothing is known against it."""
     of = GENERATION.get(op, "")
     known = not of or soc.startswith(of)
     return "" if known else f"public banks of {op} are of {of} alone; whether CANN asks for it on {soc} is not known"

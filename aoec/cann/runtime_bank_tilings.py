@@ -1,9 +1,9 @@
-"""Tilings of run-time knowledge banks, from and to the fields that `search.vendor` reads: what stands in a record beside them.
+"""Tilings of run-time knowledge banks, from and to the fields that `search.vendor` reads, with the other fields of a record.
 
-MatMulV3: tilingEnable names the kernel's template by its digits: ones, how k is parted; tens, which operand is loaded whole; thousands,
-how unaligned results leave; ten thousands, staggered starts along k. Conv2DV2: pBufferFlag has a bit for two slots each of L0A, L0B, L0C
-and the L1 buffers of image and filter, lowest first; of mMode 1 pixels are one axis. Sources: how the vendor's operator library ops-nn
-(2026-08) takes records apart.
+In MatMulV3 the decimal digits of tilingEnable name the kernel's template. The ones say how k is split. The tens say which operand is
+loaded whole. The thousands say how unaligned results are stored. The ten thousands say whether starts along k are staggered.
+In Conv2DV2 pBufferFlag has a bit for each buffer that has two slots: L0A, L0B, L0C, and the L1 buffers of image and filter, lowest first.
+With mMode 1, pixels are one axis. Source: the code of the vendor's operator library ops-nn (2026-08) that parses records.
 """
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def knowledge_of(problem: Problem, tiling: Mapping[str, int]) -> Fields:
 
 
 def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
-    """Return the fields of a MatmulTiling or ConvTiling; UnsupportedError where a record says what they have no word for. `unit_flag`:
-    whether the chip's kernels drain L0C in granules."""
+    """Return the fields of a MatmulTiling or ConvTiling. Raise UnsupportedError where a record says what they have no word for.
+    `unit_flag`: whether the chip's kernels drain L0C in granules."""
     if isinstance(problem, Window):
         own = conv2d_tiling(problem, knowledge)
     else:
@@ -112,7 +112,7 @@ def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
 
 
 def share(extent: int, tile: int, parts: int) -> int:
-    """Return what a core has of an axis, in whole tiles."""
+    """Return the part of an axis that one core has, in whole tiles."""
     tiles = -(-extent // tile)
     return min(-(-tiles // parts) * tile, extent)
 
@@ -138,7 +138,7 @@ def conv2d_tiling(w: Window, knowledge: Fields) -> Tiling:
 
 
 def tiles(w: Window, k: dict[str, int]) -> Tiling:
-    """hoL1, woL1, hoL0, woL0 of a ConvTiling: of a point convolution pixels, else rows and columns."""
+    """Return hoL1, woL1, hoL0, woL0 of a ConvTiling. For a point convolution they are pixels, otherwise rows and columns."""
     flat, extents = k["mMode"] == 1, {n: k[n] for n in ("hoL1", "woL1", "hoL0", "woL0")}
     if flat == w.point:
         return extents | ({"woL1": 1, "woL0": 1} if flat else {})

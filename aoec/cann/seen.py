@@ -19,5 +19,5 @@ class Seen:
 
     @property
     def all_us(self) -> float:
-        """Of all calls; 0 where no time is known."""
+        """Return the time of all calls in us, or 0 where no time is known."""
         return (self.duration_us or 0.0) * self.calls

@@ -27,7 +27,7 @@ class Message:
     messages: dict[str, list[Message]] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """Return the last value of a scalar, as protobuf has it; "" where there is none."""
+        """Return the last value of a scalar, as protobuf has it. Return "" where there is none."""
         return self.scalars.get(name, [""])[-1]
 
     def texts(self, name: str) -> list[str]:
@@ -38,7 +38,7 @@ class Message:
 
 
 def parse(text: str, source: str = "") -> Message:
-    """Return the message that a text says; ParseError, with the place, where it is none."""
+    """Return the message that a text says. Raise ParseError, with the place, where it is none."""
     return _Reader(text, source).message()
 
 
@@ -69,7 +69,7 @@ class _Reader:
         return self.stack[0][0]
 
     def open(self, found: re.Match[str]) -> None:
-        """A message begins."""
+        """Begin a message inside the innermost open one. Raise an error where too many are open."""
         if len(self.stack) > DEPTH_LIMIT:
             raise self.error(found.start("open"), f"more than {DEPTH_LIMIT} messages in each other")
         inner = Message()
@@ -77,7 +77,7 @@ class _Reader:
         self.stack.append((inner, CLOSES[found["open"]]))
 
     def close(self, found: re.Match[str]) -> None:
-        """The innermost message ends."""
+        """End the innermost message. Raise an error where the bracket does not close it."""
         if found["close"] != self.stack[-1][1]:
             raise self.error(found.start("close"), f"{found['close']} closes no message")
         self.stack.pop()
@@ -95,7 +95,7 @@ def values(said: str) -> list[str]:
 
 
 def plain(quoted: str) -> str:
-    """Return what a quoted text stands for; bytes that are no UTF-8 are replaced."""
+    """Return the value of a quoted text. Bytes that are no UTF-8 are replaced."""
     return ESCAPE.sub(_unescape, quoted.encode()).decode("utf-8", "replace") if "\\" in quoted else quoted
 
 

@@ -1,7 +1,8 @@
 """`tune_ops_file`: the operators that `aoe --job_type=2` is to tune, an object of two lists (aoepar_16_047).
 
-`tune_ops_name`: names as they are after CANN's compiler has fused, as a profile lists them. `tune_ops_type`: types; what is fused out of
-one of a listed type is tuned too. Words are matched whole; an operator of either list is tuned, types outside of OPAT's own list are not.
+`tune_ops_name` has names as they are after CANN's compiler has fused, as a profile lists them. `tune_ops_type` has types. An operator that
+is fused out of one of a listed type is tuned too. Words are matched whole. An operator of either list is tuned. Types outside of OPAT's own
+list are not.
 """
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class TuneOps:
 
 
 def read(path: str | Path) -> TuneOps:
-    """Return what a tune_ops_file lists; either list may be missing, and not both. CheckError where the file is none."""
+    """Return what a tune_ops_file lists; either list may be missing, and not both. Raise CheckError where the file is none."""
     said = read_json(path)
     good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
         isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())

@@ -86,7 +86,7 @@ def open_streams() -> None:
 
 
 def run(command: Command[Any], options: Options) -> int:
-    """Runs a command and returns its exit code. Output that is still buffered is written here, where a closed pipe is expected."""
+    """Run a command and return its exit code. Output that is still buffered is written here, where a closed pipe is expected."""
     from aoec.options.shared import StepLimit
     if isinstance(options, StepLimit) and options.most_steps:
         from aoec.base.process.stop import allow
@@ -97,7 +97,7 @@ def run(command: Command[Any], options: Options) -> int:
 
 
 def fail(code: int, message: str) -> int:
-    """`code`, after the message on standard error."""
+    """Write the message to standard error, and return `code`."""
     with contextlib.suppress(OSError):  # which cannot be written to: the message says why
         sys.stdout.flush()
     print(f"aoec: {shorten_words(message)}", file=sys.stderr)
@@ -134,6 +134,6 @@ def first_line(error: Exception) -> str:
 
 
 def quiet_stdout() -> None:
-    """Nothing; Python's own flush at exit then writes into the void instead of reporting the closed pipe again."""
+    """Send standard output to the null device, so that Python's own flush at exit does not report the closed pipe again."""
     with contextlib.suppress(OSError):  # a stream without a number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -37,7 +37,7 @@ class Command(Generic[SomeOptions]):
     check: Callable[[SomeOptions], None] | None = None
 
     def start(self, given: SomeOptions) -> int:
-        """Checks what is to be written, runs the command, and returns its exit code."""
+        """Check what is to be written, run the command, and return its exit code."""
         if self.check is not None:
             self.check(given)
         check_outputs(given)
@@ -86,5 +86,5 @@ def as_json(facts: Any) -> str:
 
 
 def write_line(path: Any, text: str) -> None:
-    """Writes a text that ends without a line break to a file or pipe, with one."""
+    """Write a text to a file or pipe. Add a line break where it ends without one."""
     write_text(path, text + "\n")

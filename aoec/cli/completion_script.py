@@ -18,7 +18,7 @@ VENDOR_FOLDERS = ("model_path", "base_result", "op_bank_path", "op_compiler_cach
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """Return the script that completes a parser's words in a shell; BackendError where shtab, which writes it, is not installed."""
+    """Return the script that completes a parser's words in a shell. Raise BackendError where shtab, which writes it, is not installed."""
     try:
         import shtab
     except ImportError as e:
@@ -41,7 +41,7 @@ def _walk(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Argum
 
 
 def _mark(parser: argparse.ArgumentParser, shtab: Any) -> None:
-    """Say for each option of a parser that takes a file, a folder or a machine that this is what is completed."""
+    """Mark each option of a parser that takes a file, a folder or a machine, so that these are completed."""
     for action in parser._actions:
         use = getattr(action, "file", None)
         if str(action.metavar).startswith(MACHINE):
@@ -72,7 +72,7 @@ def _add_vendor_words(tool: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _add_vendor_word(word: Word, parser: argparse.ArgumentParser) -> None:
-    """Add one option, with what becomes of it as its help."""
+    """Add one option. Its help says what its effect is."""
     said = (word.use.value + (f": {word.said}" if word.said else "")).replace("%", "%%")
     if word.bare:
         parser.add_argument(f"--{word.name}", action="store_true", help=said)

@@ -5,7 +5,7 @@ from aoec.base.files.files import note
 
 
 def ready_kernels() -> None:
-    """Waits until the kernels that time programs are compiled, and says so where they are not yet."""
+    """Wait until the kernels that time programs are compiled, and say so where they are not yet."""
     from aoec.jobs import kernels
     from aoec.jobs.progress import show_progress
     if notice := kernels.start(tuple(kernels.TIMES)):

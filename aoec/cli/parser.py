@@ -27,7 +27,7 @@ class Help(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=COLUMN, width=min(shutil.get_terminal_size().columns, WIDEST) - 2)
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Takes the action in; commands are as long as they stand, further in than options, which argparse does not count."""
+        """Add the action. Commands are indented further than options. Count that width, because argparse does not."""
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):
             longest = max(map(len, action.choices), default=0)
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + (f"{READ} {self.page}\n" if self.page else "")
 
     def _usage_words(self) -> list[str]:
-        """Return what must be given, as the line of usage has it."""
+        """Return the required words, as the line of usage has them."""
         either = {id(a): g for g in self._mutually_exclusive_groups if g.required for a in g._group_actions}
         out: list[str] = []
         for a in self._actions:
@@ -65,8 +65,8 @@ class Parser(argparse.ArgumentParser):
         return out
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return what argparse gives; what is left over is refused here, where the command and its options are known. A command that is
-        nothing but a choice of others shows them where none is chosen."""
+        """Return the result of argparse. Words that are left over are refused here, where the command and its options are known. A command
+        that is only a choice of others shows them where none is chosen."""
         words = sys.argv[1:] if args is None else list(args)
         if not words and self._subparsers is not None:
             self.print_help(sys.stderr)
@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def print_help(self, file: Any = None) -> None:
-        """Nothing; argparse's own says nothing of what could not be written."""
+        """Print the help with `say`, because argparse's own method does not report output that could not be written."""
         if file is None:
             say(self.format_help())
         else:
@@ -125,7 +125,7 @@ def parser(only: str = "") -> Parser:
 
 
 def _add_command(commands: argparse._SubParsersAction, c: Command[Any] | CommandGroup, page: str = "") -> None:
-    """Adds the parser of one command, whose help names its page under docs/, with its options or its actions."""
+    """Add the parser of one command, whose help names its page under docs/, with its options or its actions."""
     about = c.about.replace("%", "%%")
     p: Parser = commands.add_parser(c.name, help=about.partition(". ")[0], description=f"{about[0].upper()}{about[1:]}.",
                                     allow_abbrev=False, epilog=f"example: {c.example}" if c.example else None)
@@ -140,7 +140,7 @@ def _add_command(commands: argparse._SubParsersAction, c: Command[Any] | Command
 
 
 def add_options(p: argparse.ArgumentParser, cls: type[Options]) -> None:
-    """Adds the words of a class of options to a parser, in the groups that their classes name."""
+    """Add the words of a class of options to a parser, in the groups that their classes name."""
     groups: dict[str, Container] = {"": p}
     sets: dict[str, Container] = {}
     found = options_of(cls)
@@ -154,7 +154,7 @@ def add_options(p: argparse.ArgumentParser, cls: type[Options]) -> None:
 
 
 def _add_option(place: Container, name: str, said: Option, default: Any) -> None:
-    """Adds the word of one field. An option that is not given leaves the field's own default."""
+    """Add the word of one field. An option that is not given leaves the field's own default."""
     given: dict[str, Any] = {"help": said.help.replace("%", "%%") or None, "default": argparse.SUPPRESS}
     if isinstance(default, bool) or said.negatable:
         given["action"] = argparse.BooleanOptionalAction if said.negatable else "store_true"
@@ -173,7 +173,7 @@ def _add_option(place: Container, name: str, said: Option, default: Any) -> None
 
 
 def reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a reader of text as argparse has them: its complaint is said with the option's word."""
+    """Return a reader of text in argparse's form. Its error names the option."""
     def value(text: str) -> Any:
         try:
             return read(text)

@@ -18,7 +18,7 @@ class WordOptions(JsonOption):
 
 
 def write_words(options: WordOptions, found: list[Facts], show: Callable[[list[Facts]], str], show_one: Callable[[Facts], str]) -> int:
-    """Writes the facts of words: all of them as a list, or the one that is asked for. Returns 0."""
+    """Write the facts of words: all of them as a list, or the one that is asked for. Return 0."""
     if options.name is None:
         write_text("-", as_json(found) if options.json else show(found))
     else:

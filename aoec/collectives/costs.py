@@ -53,7 +53,7 @@ class System:
     def us(self, collective: str, sizes: ArrayLike) -> NDArray[np.float64]:
         """Return the modelled µs of a collective of so many bytes of the whole tensor (not of a shard), in the shape of `sizes`.
 
-        `collective` is all_reduce, reduce_scatter or all_gather; CheckError where the system does not say what it costs. What holds of the
+        `collective` is all_reduce, reduce_scatter or all_gather. Raise CheckError where the system gives no cost for it. What holds of the
         result: it is finite, never negative, and depends on the size alone. What does not hold: it need not rise with the size. Tables may
         jump up where a library changes its protocol, noisy tables and fits may dip, and two small tensors may cost less than their sum or
         more.

@@ -40,11 +40,12 @@ class Table:
 
 
 def read(text: str, source: str, collective: str = "", ranks: int = 0) -> System:
-    """Return the system that the tables in a text measure; `source`: the file's name, for messages.
+    """Return the system that the tables in a text measure. `source`: the file's name, for messages.
 
-    `collective` is that of a table which no command in front of it names, all_reduce where it is not given. `ranks`: where no `mpirun -n`
-    says them; 0 where they are not known either, and the system then has 1. Several rows of a size give their median. CheckError, with the
-    line, where a row's check failed, where a row is damaged, or where there is no table of a collective that is planned with.
+    `collective` names the collective of a table without a command in front of it. Without `collective`, that is all_reduce. `ranks`: their
+    number where no `mpirun -n` gives it. 0 means that it is not known, and the system then has 1. Several rows of a size give their median.
+    Raise CheckError, with the line, where a row's check failed, or where a row is damaged. Raise it too where there is no table of a
+    collective that plans use.
     """
     if len(text) > LIMIT_CHARACTERS:
         raise CheckError(f"the text has {len(text):,} characters; at most {LIMIT_CHARACTERS:,} are read", source=source)
@@ -179,7 +180,7 @@ def _digits(cell: str) -> bool:
 
 
 def _take(table: Table, row: dict[str, str], number: int, source: str) -> None:
-    """Adds a row to its table; CheckError, with the line, where it is damaged or its check failed."""
+    """Add a row to its table. Raise CheckError, with the line, where it is damaged or its check failed."""
     where = f"line {number}"
     try:
         size, us = int(row["size"]), float(row["time"])
@@ -206,7 +207,7 @@ def _check_result(table: Table, word: str, what: str, source: str) -> None:
 
 
 def _check_bandwidth(word: str, size: int, us: float, where: str, source: str) -> None:
-    """Raises CheckError where the bandwidth of a row is not size / time, in 10^9 bytes a second, as far as its digits go."""
+    """Raise CheckError where the bandwidth of a row is not size / time, in 10^9 bytes a second, as far as its digits go."""
     try:
         said = float(word)
     except ValueError:

@@ -65,7 +65,8 @@ def read_system(text: str, source: str, ranks: int | None, name: str) -> System:
 # ---------------------------------------------------------------- tables of costs
 
 def _collectives(raw: Mapping[str, Any], ranks: int, unit: float, source: str) -> tuple[dict[str, Curve], tuple[Statement, ...]]:
-    """Return the curves of `[ranks.N]` and what is said of them. Those made from others are made last; one made from itself is refused."""
+    """Return the curves of `[ranks.N]` and the notes on them. Curves that are made from others come last. One made from itself is
+    refused."""
     place = f"ranks.{ranks}"
     _check_keys(raw, COLLECTIVES, place, source)
     if not raw:
@@ -187,7 +188,7 @@ def _points(raw: Any, place: str, source: str) -> list[tuple[float, float]]:
 
 
 def check_order(points: Sequence[tuple[float, float]], error: Callable[[str], Exception]) -> None:
-    """Raises `error` where the last point is smaller than the one in front of it, or the third one of a size."""
+    """Raise `error` where the last point is smaller than the one in front of it, or the third one of a size."""
     size = points[-1][0]
     if len(points) > 1 and size < points[-2][0]:
         raise error(f"{size:,.0f} bytes stand behind {points[-2][0]:,.0f}; sizes of a table ascend")
@@ -198,7 +199,7 @@ def check_order(points: Sequence[tuple[float, float]], error: Callable[[str], Ex
 # ---------------------------------------------------------------- levels
 
 def _levels(raw: Mapping[str, Any], source: str) -> tuple[list[Level], tuple[Statement, ...]]:
-    """Return the levels, the innermost first, and what is said of their numbers."""
+    """Return the levels, the innermost first, and the notes on their numbers."""
     listed = _list(raw["level"], "level", source)
     if not 1 <= len(listed) <= MAX_LEVELS:
         raise CheckError(f"level: has {len(listed)} levels; give 1 to {MAX_LEVELS}, the innermost first", source=source)

@@ -54,7 +54,7 @@ def _worst(rows: Any, key: str) -> str:
 
 
 def show_system(system: System) -> str:
-    """Return its costs by size, what they come from, and how near they are to what was measured."""
+    """Return the costs of a system by size, their sources, and their errors against measurements."""
     known = [c for c in COLLECTIVES if c in system.curves]
     ranks = f"{system.ranks} ranks" if system.ranks > 1 else "ranks not known"
     lines = [*wrap(f"{system.name}: {system.title}, {ranks}", WIDTH), "", "Modelled us, by bytes of the whole tensor:", ""]

@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 def load(name_or_path: str) -> System:
     """Return a system by its name (`aoec systems` lists them) or from a file, FILE.toml. A file with several counts of ranks is asked for
-    as FILE.toml:RANKS. CheckError where there is none, or where the file does not say what it must, with the place in it."""
+    as FILE.toml:RANKS. Raise CheckError where there is none, or where the file does not say what it must, with the place in it."""
     name = str(name_or_path)
     path, _, count = name.rpartition(":") if ".toml:" in name else (name, "", "")
     if path.endswith(".toml") or "/" in path or "\\" in path:

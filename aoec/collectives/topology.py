@@ -1,14 +1,19 @@
-"""What collectives cost on levels of links, from a start-up time and a rate a level.
+"""What collectives cost on levels of links, from a start-up time and a rate for each level.
 
 The formulas are the alpha-beta costs of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH"
-(IJHPCA 19(1), 2005): p ranks, n bytes of the whole tensor, a step's start-up alpha, beta seconds a byte that a rank sends, gamma seconds a
-byte that it adds. A reduce-scatter takes steps x alpha + (p - 1) / p x n x (beta + gamma). An all-gather takes the same without gamma.
-Steps: p - 1 on a ring, log2 p by halving (or doubling), 1 on a mesh, where each rank has a link to each other one. An all-reduce is a
-reduce-scatter and an all-gather. By halving, ranks that are no power of two first fold the others' data into p' ranks: alpha + n x (beta +
-gamma), and at the end alpha + n x beta to give it back (the same paper, section 4.4, in its simple form).
+(IJHPCA 19(1), 2005). There are p ranks, and the whole tensor has n bytes. alpha is the start-up time of a step. A rank takes beta seconds
+for a byte that it sends, and gamma seconds for a byte that it adds.
 
-Several levels, the innermost first: the reduce-scatters go outwards, each on the shard that the level below leaves; the all-gathers come
-back. That is the hierarchy which HCCL's page on HCCL_ALGO names as level0 and level1.
+A reduce-scatter takes steps x alpha + (p - 1) / p x n x (beta + gamma). An all-gather takes the same without gamma. There are p - 1 steps
+on a ring, and log2 p by halving (or doubling). There is 1 step on a mesh, where each rank has a link to each other one. An all-reduce is a
+reduce-scatter and an all-gather.
+
+Halving among p ranks that are no power of two takes more. p' is the largest power of two below p. First, p' ranks add the data of the
+others, which costs alpha + n x (beta + gamma). At the end, alpha + n x beta gives the result back (the same paper, section 4.4, in its
+simple form).
+
+With several levels, the reduce-scatters begin at the innermost level and go outwards. Each works on the shard that the level below leaves.
+The all-gathers come back inwards. HCCL's page on HCCL_ALGO names these levels level0 and level1.
 """
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ModelTuning(Options):
         return self.plans or self.default_slices()
 
     def default_slices(self) -> str:
-        """Return what is done where --slices and --plans say nothing, in their words."""
+        """Return the default of --slices and --plans, in their words."""
         return "bank"
 
 
@@ -163,7 +163,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
         return str(self.model) if isinstance(self.model, (str, Path)) else self.model.graph.name or "model"
 
     def default_slices(self) -> str:
-        """With --tune slices are looked for, wherever the whole model is to be decided: not in a part of it, a plan, or a dump's stage."""
+        """Return "auto" where --tune decides the whole model. Return "bank" for a part of it, a plan, a dump's stage, or with --frozen."""
         whole = self.only is None and self.plan is None and self.start == "import"
         return "auto" if self.tune and whole and not self.frozen else "bank"
 
@@ -173,7 +173,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
         return str(self.output)
 
     def check(self) -> None:
-        """Raises CheckError or BankError where what is asked for cannot be; nothing is read but names."""
+        """Raise CheckError or BankError where the request is impossible. Only names are read."""
         if self.json and self.events == "-":
             raise CheckError("--json and --events - would both write to standard output; give --events a file")
         if self.plan is not None and self.slicing != Slices(source="bank"):

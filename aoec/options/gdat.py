@@ -35,6 +35,6 @@ class GradientOptions(Options):
         "--channels", default=1, metavar="N", read=readers.channels, help="collectives that may run at the same time (default: 1)")
 
     def check_system(self, names: str) -> None:
-        """Raises CheckError where nothing says what communication takes. `names`: of the systems that come with aoec."""
+        """Raise CheckError where no option gives the cost of communication. `names`: those of the systems that come with aoec."""
         if self.system is None and self.hccl_test is None:
             raise CheckError(f"--job gdat needs a system: --system {names} or FILE.toml, or --hccl-test FILE")

@@ -64,7 +64,7 @@ class Option:
     vendor: tuple[str, ...] = ()
 
     def value(self, name: str, given: Any) -> Any:
-        """Return the value of a field for what a caller gave: text is read, paths become text. ParseError for what cannot be."""
+        """Return the value of a field for what a caller gave: text is read, paths become text. Raise ParseError for what cannot be."""
         if given is None or isinstance(given, bool):
             return given
         if isinstance(given, Mapping):
@@ -126,7 +126,7 @@ def _field(found: Option, default: Any, factory: Any, kw_only: bool) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, argument, switch, redeclare, field))
 def options(cls: type[T]) -> type[T]:
-    """Makes a frozen dataclass of a class of options."""
+    """Make a frozen dataclass of a class of options."""
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
@@ -145,7 +145,7 @@ class Options:
             object.__setattr__(self, name, found.value(name, getattr(self, name)))
 
     def left_behind(self) -> str:
-        """Return what there is after a Ctrl-C, in words."""
+        """Return what a Ctrl-C leaves behind, in words."""
         return "nothing was written"
 
     def into(self, other: type[SomeOptions], **changes: Any) -> SomeOptions:

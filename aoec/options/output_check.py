@@ -12,7 +12,7 @@ from aoec.options.option import File, Options, named_paths, options_of
 
 
 def check_outputs(options: Options) -> None:
-    """Raises BackendError where an output cannot be written, or would replace what is read or another output."""
+    """Raise BackendError where an output cannot be written, or would replace an input or another output."""
     for path in written_files(options):
         check_writable(path)
     for folder in named_paths(options, File.FOLDER, File.ADDED, File.NEW):
@@ -36,7 +36,7 @@ def further_files(options: Options, use: File) -> list[str]:
 
 
 def check_apart(options: Options) -> None:
-    """Raises BackendError where what is read, or another thing that is written, would be written over."""
+    """Raise BackendError where an output would overwrite an input or another output."""
     read = [*named_paths(options, File.READ), *banks(options)]
     targets = [*written_files(options), *further_files(options, File.FOLDER)]
     files.check_apart(targets, read)

@@ -104,7 +104,7 @@ def seconds(text: str) -> float:
 
 
 def until(text: str) -> dict[str, float]:
-    """"gain" or "gap" -> per cent."""
+    """Return {"gain" or "gap": per cent}. Raise ParseError where the text has another form."""
     if not re.fullmatch(r"(gain|gap)=[0-9]{1,4}(\.[0-9]{1,3})?(,(gain|gap)=[0-9]{1,4}(\.[0-9]{1,3})?)*", text):
         raise ParseError(f"{text!r} is not of the form gain=10 or gain=10,gap=5, in per cent")
     return {kind: float(amount) for kind, _, amount in (part.partition("=") for part in text.split(","))}

@@ -215,5 +215,5 @@ class OneInput(Options):
 
     @property
     def text(self) -> str:
-        """Return what the input holds."""
+        """Return the text of the input."""
         return read_text(self.input)

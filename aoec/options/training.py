@@ -29,12 +29,12 @@ class Training:
     gradients: tuple[str, ...] = ()
 
     def scale(self, precision: str) -> float:
-        """Return what the loss is multiplied by before its gradients are made."""
+        """Return the factor of the loss before its gradients are made."""
         return self.loss_scale if self.loss_scale is not None else FP16_LOSS_SCALE if precision == "fp16" else 1.0
 
 
 def read_share(text: str) -> float:
-    """Return a number from 0 up to, but not with, 1."""
+    """Return a number from 0 to below 1. Raise ParseError where it is not."""
     if not 0 <= (number := read_number(text)) < 1:
         raise ParseError(f"{text!r} is not a number from 0 to below 1")
     return number
@@ -98,7 +98,7 @@ class TrainingOptions(Options):
 
     @property
     def training(self) -> Training | None:
-        """Return what a training graph is made by; None where none is asked for."""
+        """Return what a training graph is made by. Return None where none is asked for."""
         if self.loss is None and not self.gradients:
             return None
         return Training(self.loss or "", self.optimiser, self.gradient_type, self.momentum, self.weight_decay, self.loss_scale,

@@ -16,7 +16,7 @@ class WeightsOption(OneInput):
 
     @property
     def weights_path(self) -> str:
-        """Return where the constants are; "" where nothing says so."""
+        """Return where the constants are. Return "" where nothing says so."""
         return str(self.weights or weights_beside(self.input))
 
 

@@ -1,7 +1,7 @@
 """`APPLY.md` of a delivery: the lines to measure before, to apply, to measure after, and to undo, and what to send back.
 
-Options of ATC: atlasatcparam_16 (--op_compiler_cache_mode=force, for kernels are cached and a new bank is not seen else); of msprof:
-atlasprofiling_16_0011; $TUNE_BANK_PATH: envref_07_0104.
+Options of ATC are on atlasatcparam_16. --op_compiler_cache_mode=force is needed because kernels are cached, so that a new bank has no
+effect otherwise. Options of msprof are on atlasprofiling_16_0011, and $TUNE_BANK_PATH on envref_07_0104.
 """
 from __future__ import annotations
 

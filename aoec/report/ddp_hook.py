@@ -121,8 +121,8 @@ def _hook(state, bucket):
 
 
 def hook_text(plan: BucketPlan, trace: StepTrace) -> str:
-    """Return the text of the file, for a plan of a trace whose gradients have the names of parameters. CheckError where the plan is none of
-    the trace, two gradients have one name, or the plan is not one of all-reduces, which is what a hook of DDP does."""
+    """Return the text of the file, for a plan of a trace whose gradients have the names of parameters. Raise CheckError where the plan is
+    none of the trace, two gradients have one name, or the plan is not one of all-reduces, which is what a hook of DDP does."""
     plan.check(len(trace.gradients))
     if plan.scheme != "all_reduce":
         raise CheckError(f"a communication hook of DDP does all-reduces; the plan's scheme is {plan.scheme}")

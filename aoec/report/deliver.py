@@ -141,7 +141,7 @@ def as_json(d: Delivery) -> str:
 
 
 def kernels_json(d: Delivery) -> str:
-    """`kernels.json`: the words by group, and what each means."""
+    """Return the text of `kernels.json`: the words by group, and what each means."""
     meanings = {f"{words}.{name}": meaning for x in d.lines for words, name, _, meaning, _ in x.values if name}
     said = [{"group": x.name, "what": x.what, "count": x.count, "us": x.us, "words": dict(x.words), "notes": {
         ".".join(filter(None, (words, name))): why for words, name, _, _, why in x.values if why}} for x in d.lines]
@@ -149,7 +149,7 @@ def kernels_json(d: Delivery) -> str:
 
 
 def kernels_csv(d: Delivery) -> str:
-    """`kernels.csv`: a row for each word of each group."""
+    """Return the text of `kernels.csv`: a row for each word of each group."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("group", "what", "words", "field", "value", "meaning", "note"))
@@ -184,7 +184,7 @@ def _clip(words: str) -> str:
 
 
 def totals(d: Delivery) -> list[str]:
-    """Return what of the modelled time, and of what the schedules save of it, CANN's bank can be told; what gradient tuning found."""
+    """Return lines: the share of the modelled time that records of CANN's bank can deliver, times, and the result of gradient tuning."""
     more = [] if d.gradients is None else gradient_part.totals(d.gradients)
     if not d.lines and more:
         return [*more, *d.notes]
@@ -201,13 +201,13 @@ def totals(d: Delivery) -> list[str]:
 
 
 def _model_times(ns: Mapping[str, int]) -> str:
-    """Return what a compiled model takes, in words."""
+    """Return the modelled times of a compiled model, in words."""
     latency, default, alone = (f"{ns[name] / 1000:,.2f}" for name in WHOLE)
     return f"one inference: {latency} µs, {default} by default schedules of the same groups; groups alone: {alone}"
 
 
 def _of_records(us: Mapping[str, float | None]) -> str:
-    """Return what groups with a record take, in words."""
+    """Return the modelled times of groups with a record, in words."""
     read = us["record_default_us"]
     so = "" if read is None else f", {read:,.1f} µs with default ones"
     return (f"modelled time of these groups: {us['us']:,.1f} µs with our schedules, {us['default_us']:,.1f} µs with default ones; as the "

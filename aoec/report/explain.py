@@ -94,7 +94,7 @@ def _account(f: Facts, pipe: str) -> Facts | None:
 
 
 def _hidden(f: Facts) -> Iterator[str]:
-    """On pipes that work much and are little on the path."""
+    """Yield a sentence for each pipe that works much of the time but is little on the critical path."""
     for pipe, account in f["measure"]["reasons"]["accounts"].items():
         stream, _, name = pipe.rpartition(".")
         exposed = _on_path(f, name)
@@ -189,7 +189,7 @@ def _launch(f: Facts) -> dict[tuple[str, str, str], float]:
 
 
 def sentence(a: Facts, b: Facts, key: tuple[str, str, str], x: float, y: float) -> str:
-    """Return what became of one part of the time, and why as far as the programs tell."""
+    """Return the change of one part of the time, and its reason as far as the programs show it."""
     pipe, what, name = key
     head = f"{y - x:+,.2f} us: " + (f"{pipe} {WHATS[what]}" if pipe else WHATS[what]).strip() + (f" ({name})" if name else "")
     instead = f"{y:,.2f} us instead of {x:,.2f}"
@@ -262,7 +262,7 @@ def _count(n: int, word: str) -> str:
 # ---------------------------------------------------------------- what changed
 
 def changes(a: Facts, b: Facts) -> Iterator[Change]:
-    """Grid, slots, instructions, bytes and flags that differ."""
+    """Yield the changes: grid, slots, instructions, bytes and flags that differ."""
     pairs: list[tuple[str, ...]] = [("target", a["target"], b["target"]), ("grid", _grid(a), _grid(b))]
     for name in dict.fromkeys([*a["slots"], *b["slots"]]):
         pairs.append((f"buffer {name}", _slot(a, name), _slot(b, name)))

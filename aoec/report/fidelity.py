@@ -60,7 +60,7 @@ class Small:
 
 @lru_cache(maxsize=1)
 def small_kernels() -> Small | None:
-    """Return what published rows say of small kernels, if there are any."""
+    """Return the figures of published rows for small kernels. Return None where there are none."""
     found = _file().get("small")
     return Small(**found) if found else None
 
@@ -93,7 +93,7 @@ def fidelity(target: str, op_class: str) -> Fidelity | None:
 
 
 def nearest(target: str, op_class: str) -> Fidelity | None:
-    """Return the figures of the target most like it that has rows of the class."""
+    """Return the figures of the most similar target that has rows of the class."""
     line = next((names for names in LINES if target in names), (target,))
     found = (fidelity(name, op_class) for name in sorted(line, key=lambda n: abs(line.index(n) - line.index(target))))
     return next((f for f in found if f is not None), None)

@@ -37,14 +37,14 @@ def describe(plan: Plan) -> Facts:
 
 
 def decisions(plan: Plan) -> dict[str, list[str]]:
-    """Word of a line -> what its lines name."""
+    """Return word of a line -> what its lines name."""
     named = {word: list(getattr(plan, field)) for word, field in LISTS.items()}
     sites = {"rewrite": plan.rewrites, "off": plan.declined}
     return {**named, **{word: [f"{rule} at {site}" for rule, site in found] for word, found in sites.items()}}
 
 
 def total_us(groups: Iterable[PlanGroup]) -> float:
-    """Return what groups claim to take, in µs; 0 of those that say nothing."""
+    """Return the time that groups claim, in µs. A group without a claim counts 0."""
     return sum(g.takes_ns or 0 for g in groups) / 1000
 
 
@@ -78,7 +78,7 @@ def _more(items: Sequence[object]) -> list[str]:
 # ---------------------------------------------------------------- two plans
 
 def compare(a: Plan, b: Plan) -> Facts:
-    """Return what two plans have otherwise, as plain values."""
+    """Return the differences of two plans, as plain values."""
     both = decisions(a), decisions(b)
     said = {word: {"a": sorted(set(both[0][word]) - set(both[1][word])), "b": sorted(set(both[1][word]) - set(both[0][word]))}
             for word in DECISIONS}
@@ -120,7 +120,7 @@ def part_facts(old: Sequence[PlanGroup], new: Sequence[PlanGroup], plans: tuple[
 
 
 def cause(old: Sequence[PlanGroup], new: Sequence[PlanGroup]) -> str:
-    """Return what became of a part, in a word."""
+    """Return the kind of change of a part, in a word."""
     if not old or not new:
         return "added" if new else "gone"
     if len(old) == len(new) == 1 and old[0].nodes == new[0].nodes:

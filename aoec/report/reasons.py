@@ -40,7 +40,7 @@ def percent(share: float) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned lines: the first column to the left, the others to the right."""
+    """Return aligned lines: the first column to the left, the others to the right."""
     widths = [max(len(r[i]) for r in [heads, *rows]) for i in range(len(heads))]
     return ["  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
             for r in [heads, *rows]]
@@ -76,7 +76,7 @@ def _waits(why: Facts) -> list[str]:
 
 
 def wait_words(w: Facts) -> str:
-    """Such as "MTE2 for a free slot of A_L1 (1 slot) from MTE1"."""
+    """Return the words of a wait, such as "MTE2 for a free slot of A_L1 (1 slot) from MTE1"."""
     slots = f" ({w['depth']} slot{'s' if w['depth'] != 1 else ''})"
     what = {"data": f"data in {w['buffer']}{slots} from {w['source']}", "slot": f"a free slot of {w['buffer']}{slots} from {w['source']}",
             "cross": f"cores of stream {w['source']}"}

@@ -22,12 +22,12 @@ class Shares:
 
     @property
     def gains_ns(self) -> tuple[int, int]:
-        """OPAT's and SGAT's."""
+        """Return the gains of OPAT and SGAT in ns."""
         return self.default_ns - self.opat_ns, self.opat_ns - self.compiled_ns
 
     @property
     def parts(self) -> tuple[float, float] | None:
-        """OPAT's and SGAT's part of the gain, which make 1; None where nothing is gained or lost."""
+        """Return OPAT's and SGAT's part of the gain, which make 1. Return None where nothing is gained or lost."""
         opat, sgat = self.gains_ns
         return (opat / (opat + sgat), sgat / (opat + sgat)) if opat + sgat else None
 
@@ -42,7 +42,7 @@ def as_dict(s: Shares) -> dict[str, Any]:
 
 
 def words(s: Shares) -> str:
-    """Return the shares in a sentence; "" where nothing is gained."""
+    """Return the shares in a sentence. Return "" where nothing is gained."""
     if s.parts is None:
         return ""
     opat, sgat = (f"{100 * part:.0f} %" for part in s.parts)

@@ -26,7 +26,7 @@ class Within:
     published: bool = False
 
     def __str__(self) -> str:
-        """±8%, or -5% +160% where the sides differ."""
+        """Return words such as ±8%, or -5% +160% where the sides differ."""
         down, up = (round(100 * (1 - self.low_us / self.us)), round(100 * (self.high_us / self.us - 1))) if self.us else (0, 0)
         return f"±{max(down, up)}%" if abs(down - up) <= 1 + max(down, up) // 4 else f"{-down:+d}% {up:+d}%"
 

@@ -33,7 +33,7 @@ class Sheet:
     count: int = 0
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Keeps some rows; numbers take eight bytes each, for there may be a million rows."""
+        """Keep some rows; numbers take eight bytes each, for there may be a million rows."""
         if not rows:
             return
         self.count += len(rows)
@@ -67,7 +67,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 
 
 def plain(value: Any) -> Any:
-    """Return a number with six decimals at most (of µs: picoseconds), whole where it is whole; None where it is missing."""
+    """Return a number with six decimals at most (of µs: picoseconds), whole where it is whole. Return None where it is missing."""
     if not isinstance(value, float):
         return value
     return None if value != value else int(value) if value == int(value) else round(value, 6)
@@ -140,7 +140,7 @@ def lines(sheet: Sheet) -> tuple[list[Line], list[Line]]:
 
 
 def put(line: Line, x: int | None, row: Row) -> None:
-    """Counts a row in."""
+    """Count a row in."""
     us = row["time_us"]
     if row["status"] not in DONE:
         if x is not None:

@@ -86,7 +86,7 @@ class Stock:
 
     @property
     def words(self) -> str:
-        """Return what its time rests on, such as "rules 12 %, proxies 80 %"."""
+        """Return the basis of its time, such as "rules 12 %, proxies 80 %"."""
         return ", ".join(f"{COVERS.get(name, name)} {100 * part:.0f} %" for name, part in self.shares.items() if part >= 0.005)
 
 
@@ -188,7 +188,7 @@ def seconds_by_part(took: Mapping[str, float]) -> dict[str, float]:
 
 
 def _total_seconds(report: Report) -> float | None:
-    """Return the seconds that all parts of the work took together; None where nobody measured them."""
+    """Return the seconds that all parts of the work took together. Return None where nobody measured them."""
     return sum(report.seconds.values()) if report.seconds else None
 
 
@@ -202,7 +202,7 @@ def stock_as_dict(stock: Stock | None) -> dict[str, Any] | None:
 
 
 def print_table(report: Report, file: TextIO | None = None, every: bool = False) -> None:
-    """Prints the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 80 columns. `every`:
+    """Print the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 80 columns. `every`:
     all rows, and those of the stock model."""
     out = file or sys.stdout
     if out.isatty():
@@ -228,7 +228,7 @@ def show_table(report: Report, width: int = PLAIN_WIDTH, every: bool = False) ->
 
 
 def _sayable(text: str, encoding: str | None) -> str:
-    """`text`, in ASCII where the output's encoding lacks a character of it."""
+    """Return `text`. Where the output's encoding lacks one of its characters, return it in ASCII."""
     try:
         text.encode(encoding or "utf-8")
         return text
@@ -239,7 +239,7 @@ def _sayable(text: str, encoding: str | None) -> str:
 
 
 def sentence(report: Report) -> str:
-    """Return what came out, in one sentence: times before and after, against what, how it is known, how long it took."""
+    """Return the result in one sentence: times before and after, the reference, how they are known, and how long the job took."""
     after, ours, stock = (_figure(report, side) for side in ("tuned", "default", "stock"))
     gear = f", gear {report.gear}," if report.gear else ""
     images = "images" if report.images else "inferences"
@@ -268,7 +268,7 @@ def _figure(report: Report, side: str) -> float | None:
 
 
 def _change(before: float | None, after: float | None) -> str:
-    """By how much a figure is another, such as "-31 %"; small changes to one decimal."""
+    """Return the words of a change, such as "-31 %". Changes of less than 10 % have one decimal."""
     if not before or after is None:
         return "–"
     percent = 100 * (after / before - 1)
@@ -303,7 +303,7 @@ def _print(report: Report, console: Console, every: bool = False) -> None:
 
 
 def choose_rows(rows: Sequence[Row], most: int = MOST_ROWS) -> list[Row]:
-    """Of many rows those with the largest gains and those that take the most time, in their order."""
+    """Choose about `most` of many rows: those with the largest gains, then those that take the most time. They keep their order."""
     if len(rows) <= most + 1:
         return list(rows)
     saving = sorted(range(len(rows)), key=lambda i: -_saving_us(rows[i]))[:MOST_SAVING]
@@ -321,7 +321,7 @@ def _saving_us(r: Row) -> float:
 
 
 def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    """Return what the rows that are not shown come to."""
+    """Return a line with the number, time and gain of the rows that are not shown."""
     left = [r for r in rows if r not in shown]
     saved = sum(map(_saving_us, left))
     gained = f", in which tuning saved {_number(saved)}" if saved >= 0.005 else ""
@@ -365,8 +365,8 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
 
 
 def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
-    """Return (the table, no wider than the console, columns that are left out for that): those are left out of which the rest needs
-    least."""
+    """Return (the table, no wider than the console; the columns that are left out for that). Those are left out without which the rest
+    needs the least width."""
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
@@ -417,7 +417,7 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
 
 
 def _cells(times: Times, proof: str, held: Held | None, within: Within | None, ranged: bool) -> tuple[str | Text, ...]:
-    """default, tuned, what it is within (where `ranged`), bound, gain, gap as cells; a gap that is proved closed, or that nothing in the
+    """Return cells: default, tuned, its range (where `ranged`), bound, gain and gap. A gap that is proved closed, or that nothing in the
     space can close, has a mark."""
     gain = Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim")
     if held and not held.confirmed and (times.gain or 0) > 0:
@@ -452,7 +452,7 @@ def _times(t: Times) -> dict[str, float | None]:
 
 
 def _work(report: Report) -> list[str]:
-    """Return what was done, and from which state it was timed."""
+    """Return lines about the work: groups, trials, seconds, and the shares of the gain."""
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
@@ -464,7 +464,7 @@ def _work(report: Report) -> list[str]:
 
 
 def _took(seconds: Mapping[str, float]) -> str:
-    """Return what each part of the work took; short parts are one, so that what is said adds up to the whole."""
+    """Return the seconds of each part of the work. Short parts are summed into one, so that the parts add up to the whole."""
     long = {part: s for part, s in seconds.items() if s >= SHORTEST_S}
     rest = sum(seconds.values()) - sum(long.values())
     parts = [f"{part} {s:,.1f}" for part, s in (*long.items(), *([("rest", rest)] if rest >= SHORTEST_S / 2 else []))]
@@ -472,14 +472,14 @@ def _took(seconds: Mapping[str, float]) -> str:
 
 
 def _beside(report: Report) -> list[str]:
-    """Return what was looked at beside the trials, which a budget does not count."""
+    """Return the candidates that were examined beside the trials. A budget does not count them."""
     other = ", ".join(f"{n:,} {name}" for name, n in report.beside.items() if n)
     timed = [f"{plural(sum(report.beside.values()), 'more candidate')} timed ({other})"] if other else []
     return [*timed, *([f"{report.bounded:,} decided by bounds"] if report.bounded else [])]
 
 
 def _legend(report: Report) -> Table:
-    """Return how to read the table: a line for each word of it that needs one."""
+    """Return the legend of the table: a line for each of its words that needs one."""
     proofs = {r.proof for r in report.rows}
     marks = "; * best of its space, proved" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
@@ -497,7 +497,7 @@ def _legend(report: Report) -> Table:
 
 
 def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
-    """Return what the stock time is, and what it rests on."""
+    """Return the meaning of the stock time, and the rules that it depends on."""
     parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in stock.shares.items())
     return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: "
                       f"{_number(stock.latency_us)} µs one inference, {_number(stock.isolated_us)} groups alone"),

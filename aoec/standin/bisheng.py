@@ -28,7 +28,7 @@ AUTO_SYNC = "--cce-auto-sync=off"
 
 
 def note(folder: Path, tool: str, words: Sequence[str]) -> None:
-    """Appends a command line to the folder's list."""
+    """Append a command line to the folder's list."""
     with open(folder / "commands.jsonl", "a", encoding="utf-8") as f:
         f.write(json.dumps([tool, *words]) + "\n")
 

@@ -1,7 +1,7 @@
 """Compiles kernels against the stand-in's header with g++, each distinct source once: results are kept in the user's cache by content.
 
-A source that does not compile is a result too: the sentence of the header that it breaks (elements that a call does not take), or what g++
-says first (a call that the product or the release lacks).
+A source that does not compile is a result too. The result is the header's own sentence where a call does not take the elements. Where the
+product or the release lacks a call, it is the first message of g++.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CompileError(BackendError):
 
 @lru_cache(maxsize=1)
 def compiler() -> str:
-    """Return the path of g++; BackendError where there is none, or what it makes are no ELF objects."""
+    """Return the path of g++. Raise BackendError where there is none, or what it makes are no ELF objects."""
     if sys.platform != "linux":
         raise BackendError(f"the stand-in needs ELF objects, which g++ makes on Linux; this is {sys.platform}")
     found = shutil.which("g++")
@@ -99,7 +99,7 @@ def _runtime_object(path: Path) -> Path:
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """Return what code for this processor alone depends on."""
+    """Return the facts on which code for this processor alone depends."""
     try:
         flags = re.search(r"^(?:flags|Features)\s*:.*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -62,7 +62,7 @@ class Kernel:
     """A compiled kernel, ready to be launched."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """BackendError where the object has no kernel of that name."""
+        """Load a kernel. Raise BackendError where the object has no kernel of that name."""
         self.path, self.name = path, name
         self.library = _load(str(path))
         try:
@@ -93,7 +93,8 @@ class Kernel:
 
     def launch_at(self, values: Sequence[int], regions: Sequence[tuple[int, int]], blocks: int = 1, seed: int = 0,
                   races: bool = True, seconds: float = LAUNCH_SECONDS) -> int:
-        """Return how many instructions were executed; `regions`: address and bytes of what the arguments reach. Raises LaunchFault."""
+        """Launch the kernel. Return how many instructions were executed. `regions`: address and bytes of the arrays that the arguments
+        reach. Raise LaunchFault where the launch ends with a fault."""
         words, places = (ctypes.c_uint64 * len(values))(*values), (_Region * len(regions))(*[_Region(*r) for r in regions])
         message, executed = ctypes.create_string_buffer(MESSAGE_BYTES), ctypes.c_int64()
         if self.library.standin_launch(self.entry, words, len(values), places, len(regions), ctypes.c_int64(blocks), ctypes.c_uint64(seed),

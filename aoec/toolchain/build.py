@@ -80,7 +80,7 @@ def build(sources: Sequence[Source], toolkit: Toolkit, jobs: int = 0, seconds: f
 
 
 def default_jobs() -> int:
-    """Half the processors, at most 16."""
+    """Return half the number of processors, at most 16."""
     return min(MOST_JOBS, max(1, (os.cpu_count() or 2) // 2))
 
 
@@ -114,7 +114,7 @@ def _key(source: Source, toolkit: Toolkit, how: Plan) -> str:
 
 def _result(folder: Path, key: str, source: Source, toolkit: Toolkit, how: Plan, seconds: float,
             stopped: threading.Event) -> Path | CompileError:
-    """Return what is kept of a source, or what comes of it now, which is then kept."""
+    """Return the kept result of a source. Where there is none, compile the source and keep the result. A crash is not kept."""
     path = folder / f"{key}.o"
     found = _kept_result(path, source)
     if found is not None:
@@ -132,7 +132,7 @@ def _result(folder: Path, key: str, source: Source, toolkit: Toolkit, how: Plan,
 
 
 def _kept_result(path: Path, source: Source) -> Path | CompileError | None:
-    """Return what an earlier run has kept; None where that is nothing that can be believed."""
+    """Return the result that an earlier run kept. Return None where there is none, or where it is damaged."""
     try:
         record = json.loads(_read_own(path.with_suffix(".json"), RECORD_BYTES))
         if isinstance(record, dict) and isinstance(record.get("object"), str):

@@ -83,7 +83,7 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Roots to try, each with what names it. A variable that is set is meant: default places are tried only where none is."""
+    """Yield roots to try, each with its source. Default places are tried only where no variable is set."""
     named = [v for v in VARIABLES if environ.get(v)]
     for v in named:
         yield Path(environ[v]), f"{environ[v]} of {v}"

@@ -43,7 +43,7 @@ class Plan:
 
 
 def ask_compiler(toolkit: Toolkit) -> Compiler:
-    """Return what bisheng says of its version and targets; CannNotFound where it is not there or does not run."""
+    """Return bisheng's version and targets. Raise CannNotFound where it is not there or does not run."""
     path = toolkit.tool("bisheng")
     memo, key = _memo(), ("compiler", *_identity(toolkit))
     found = memo.get(*key)
@@ -64,7 +64,7 @@ def ask_compiler(toolkit: Toolkit) -> Compiler:
 
 def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
     """Return the first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where
-    none is known; CompileError, with what was said of each route, where none works."""
+    none is known. Raise CompileError, with what was said of each route, where none works."""
     routes = [r for r in ORDER if has_route(r, product, core_type)]
     if not routes:
         raise UnsupportedProduct(f"no compile route is known for {kind_of(core_type)} kernels of product {product}")
@@ -110,7 +110,7 @@ def _compile(toolkit: Toolkit, route: str, product: int, core_type: str, words: 
 
 
 def how_it_ended(ran: Ran, seconds: float) -> str:
-    """Return what became of a command, in words."""
+    """Return how a command ended, in words."""
     if ran.is_late:
         return f"did not end in {seconds:.0f} s and was killed"
     return f"ended by signal {-ran.code if ran.code < 0 else ran.code - 128}" if ran.is_crash else f"ended with code {ran.code}"
@@ -128,7 +128,7 @@ def _memo() -> Memo:
 
 
 def _identity(toolkit: Toolkit) -> tuple[str, ...]:
-    """Return what a compiler is known by: its path, size and time, and the toolkit's version."""
+    """Return the identity of a compiler: its path, size and time, and the toolkit's version."""
     out = [str(toolkit.root), toolkit.version]
     for name in tools_of("modern") + tools_of("cce"):
         path = {"bisheng": toolkit.compiler, "ld.lld": toolkit.linker, "llvm-objcopy": toolkit.objcopy}[name]

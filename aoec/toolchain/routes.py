@@ -33,7 +33,7 @@ def _table() -> Mapping[str, Any]:
 
 
 def kind_of(core_type: str) -> str:
-    """"core", "cube", "vector" or "mixed", by the core type of a manifest."""
+    """Return "core", "cube", "vector" or "mixed", by the core type of a manifest."""
     return next(kind for prefix, kind in reversed(CORES.items()) if core_type.startswith(prefix))
 
 

@@ -11,7 +11,7 @@ Name = tuple[str, str, str]
 
 
 def name_of(r: Result) -> Name:
-    """Return the model, its chip and what it looks at but for the batch."""
+    """Return the model, its chip and its input sizes except for the batch."""
     s = r.case.shape.sizes
     return r.case.operator, r.case.chip, "x".join(str(s[k]) for k in ("image1", "seq") if k in s)
 

@@ -53,7 +53,7 @@ def unchanged(case: Case) -> str:
 
 
 def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
-    """Return the program of a case; AoecError with the reason where the case cannot be expressed."""
+    """Return the program of a case. Raise AoecError with the reason where the case cannot be expressed."""
     if unsaid := [why for word, why in UNSAID.items() if word in case.tile]:
         raise UnsupportedError(unsaid[0])
     program = built(case, machine, folder)
@@ -104,7 +104,8 @@ def open_product(case: Case, func: Func, machine: Machine) -> Program:
 
 
 def attention_program(case: Case, func: Func, machine: Machine) -> Program:
-    """Attention in one pass by the best that our default finds; the rows of one sequence and head on as many cores as are said."""
+    """Return attention in one pass by the best that our default finds. The rows of one sequence and head are on the given number of
+    cores."""
     cores = case.tile.one("cores", 0)
     pinned = {"gm": cores, "gb": 1} if cores and func.inputs[0].shape[0] == Int(1) else {}
     return pinned_best(func, sketches(func, machine), pinned, machine, PREVIOUS_LAUNCH)

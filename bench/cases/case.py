@@ -96,7 +96,7 @@ FAMILIES = {"matmul": ("matmul", "batch_matmul", "grouped_matmul", "quant_matmul
 
 
 def family(operator: str) -> str:
-    """matmul, conv, copy, reduce, norm, attention, model, or else elementwise."""
+    """Return the family: matmul, conv, copy, reduce, norm, attention, model, or else elementwise."""
     for name, starts in FAMILIES.items():
         if operator.startswith(starts):
             return name
@@ -104,7 +104,7 @@ def family(operator: str) -> str:
 
 
 def read_cases(paths: Sequence[str | Path]) -> list[Case]:
-    """Return the cases of all files in order; CaseError where a file, a row or an id is not right."""
+    """Return the cases of all files in order. Raise CaseError where a file, a row or an id is not right."""
     out: list[Case] = []
     seen: dict[str, str] = {}
     for path in paths:
@@ -191,7 +191,7 @@ def _plain(name: str, text: str, where: str) -> None:
 
 
 def _parsed(cell: dict[str, str], line: int) -> Case:
-    """Return the case of stripped cells; ValueError with the reason."""
+    """Return the case of stripped cells. Raise ValueError with the reason."""
     metric = ALIASES.get(cell["metric"], cell["metric"])
     dtypes, known = parse_dtype(cell["dtype"])
     unit = UNITS.get(cell["unit"].lower(), cell["unit"])
@@ -237,7 +237,7 @@ def parse_dtype(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def parse_pairs(text: str) -> tuple[tuple[str, int], ...]:
-    """`name:step` words: cases of one name are compared with the next step."""
+    """Parse `name:step` words. Cases of one name are compared with the next step. Raise ValueError where a word has another form."""
     out = []
     for word in text.split():
         name, _, step = word.rpartition(":")
@@ -248,7 +248,7 @@ def parse_pairs(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def parse_shape(text: str) -> Shape:
-    """`m=128 n=256 k=64`, or tensors: `8192x8192 + 8192 -> 8192x8192`."""
+    """Parse a shape: sizes such as `m=128 n=256 k=64`, or tensors such as `8192x8192 + 8192 -> 8192x8192`."""
     text = " ".join(text.split())
     if "=" in text:
         return Shape(sizes=dict(_sizes(text)), text=text)

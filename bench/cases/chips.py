@@ -35,7 +35,7 @@ CHIPS = {
 
 
 def chip_of(name: str) -> Chip:
-    """Return the chip of a name in a table, or of a target's own name; TargetError where neither is known."""
+    """Return the chip of a name in a table, or of a target's own name. Raise TargetError where neither is known."""
     if name in CHIPS:
         return CHIPS[name]
     known = {plain(n): chip for n, chip in (*((t, Chip(t)) for t in targets()), *CHIPS.items())}
@@ -53,7 +53,7 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=32)
 def machine_of(name: str) -> Machine:
-    """Return the machine that stands for a chip; TargetError where this build has none."""
+    """Return the machine that stands for a chip. Raise TargetError where this build has none."""
     chip = chip_of(name)
     machine = load(chip.target)
     return fewer(machine, chip.cores) if chip.cores else machine

@@ -1,10 +1,10 @@
-"""Rows of a table of published measurements -> cases of bench/fidelity.py.
+"""Converts rows of a table of published measurements into cases of bench/fidelity.py.
 
     python bench/cases/convert.py measured.csv [more.csv] -o bench/cases/published.csv
 
-The table has free text (`shape`, `variant`, `notes`); here stands, once, how it is read into tile words. A variant that says what it adds
-to another ("+ UnitFlag", "same tile", "as above") takes over the words of the row before it of the same operator, shape and source. A row
-whose words cannot be read is kept with what could be; bench/fidelity.py says of every case what becomes of it.
+The table has free text (`shape`, `variant`, `notes`). This module alone reads that text into tile words. A variant may say what it adds
+to another one ("+ UnitFlag", "same tile", "as above"). It takes over the words of the row before it of the same operator, shape and
+source. A row with words that cannot be read is kept with the words that can. bench/fidelity.py reports the outcome of every case.
 """
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ def high_level(row: Row, words: dict[str, tuple[int, ...]]) -> bool:
 
 
 def summed(cases: Sequence[Row]) -> None:
-    """What cores add their parts of k to is in fp32, as C is where CANN's API reference shows EnableMultiCoreSplitK."""
+    """Give results in fp32 to cases in which cores add up parts of k. CANN's API reference shows EnableMultiCoreSplitK with C in fp32."""
     for c in cases:
         if "splitk=" in c["tile"] and "->" not in c["dtype"]:
             c["dtype"] = f"{c['dtype'].rstrip('?')}->fp32"
 
 
 def mixed(cases: Sequence[Row]) -> None:
-    """A ladder with an IBShare step is of one kernel, which vector cores drive: MatmulConfig has IBShare for the MIX scenario alone."""
+    """Put `mix` in place of `runtime` in all cases of a ladder with an IBShare step. Such a ladder is of one kernel, which vector cores
+    drive. MatmulConfig has IBShare for the MIX scenario alone."""
     ladders = {c["pair"].partition(":")[0] for c in cases if c["pair"] and "ibshare" in c["tile"].split()}
     for c in cases:
         if c["pair"].partition(":")[0] in ladders and "mix" not in c["tile"].split():
@@ -115,7 +116,7 @@ def measured(row: Row) -> tuple[str, str, str]:
 
 
 def dtype_of(text: str) -> str:
-    """fp16, fp32?, int8->bf16; what is mixed or not said ends in a question mark."""
+    """Return a dtype such as fp16, fp32? or int8->bf16. A mixed or unstated one ends in a question mark."""
     text = text.strip()
     found = re.fullmatch(r"(\w+)(?:->(\w+))?(\?)?", text)
     known = ("fp16", "bf16", "fp32", "int8", "uint8", "int32", "int64", "bool")
@@ -173,7 +174,7 @@ def layout_of(row: Row) -> str:
 
 
 def number_pairs(cases: Sequence[Row]) -> None:
-    """Cases of one source, chip, operator, shape and metric whose words differ are steps of one ladder or sweep."""
+    """Number the pairs. Cases of one source, chip, operator, shape and metric whose words differ are steps of one ladder or sweep."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for c in cases:
         if c["class"] in ("tile", "micro", "fused"):

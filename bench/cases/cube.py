@@ -58,7 +58,7 @@ def base_block(case: Case, machine: Machine, size: int) -> tuple[int, int, int]:
 
 
 def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
-    """Base blocks along k that one load of A and of B brings."""
+    """Return the base blocks along k that one load of A and of B brings."""
     if outer := case.tile.numbers("l1"):
         return (max(1, outer[2] // base[2]),) * 2
     if "mdl" in case.tile and not any(w in case.tile for w in ("step", "stepka", "stepkb", "deptha")):
@@ -72,8 +72,8 @@ def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -
 
 
 def halves(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
-    """Base blocks along k in a load of A and of B that the tiling API chooses where it parts the product itself: two slots in half of L1,
-    rows of whole 512 or 256 bytes, the larger a multiple of the smaller (asc-devkit matmul_tiling_algorithm.cpp, CalcL1Tiling)."""
+    """Return base blocks along k in a load of A and of B, as the tiling API chooses them where it splits the product: two slots in half of
+    L1, rows of whole 512 or 256 bytes, the larger a multiple of the smaller (asc-devkit matmul_tiling_algorithm.cpp, CalcL1Tiling)."""
     m, n, k = base
     found = [max(1, machine.scope("L1").size_bytes // 4 // (x * k * size)) for x in (m, n)]
     for i, step in enumerate(found):

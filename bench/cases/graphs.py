@@ -55,20 +55,20 @@ def scaled(n: Net, x: list[str]) -> list[str]:
 
 
 def _negative_part(n: Net, x: list[str]) -> str:
-    """min(alpha * (exp(x) - 1), 0)"""
+    """Add min(alpha * (exp(x) - 1), 0)."""
     grown = n.node("muls", [n.node("adds", [n.node("exp", x)], scalar=-1.0)], scalar=1.6733)
     return n.node("clip", [grown], lo=-10.0, hi=0.0)
 
 
 def _gelu_exponent(n: Net, x: list[str]) -> str:
-    """-1.5957691 * (x + 0.044715 * x^3): GELU by its tanh form, as the vendor's vector library computes it."""
+    """Add -1.5957691 * (x + 0.044715 * x^3): GELU by its tanh form, as the vendor's vector library computes it."""
     cube = n.node("mul", [n.node("mul", [x[0], x[0]]), x[0]])
     return n.node("muls", [n.node("add", [x[0], n.node("muls", [cube], scalar=0.044715)])], scalar=-1.5957691)
 
 
 def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> Graph:
     """Return the fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors
-    as one run. UnsupportedError where aoec has no such operator."""
+    as one run. Raise UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
     if case.operator in KERNELS:
         return KERNELS[case.operator](case, machine)
@@ -216,7 +216,7 @@ def matmul_graph(case: Case, machine: Machine | None = None) -> Graph:
 
 
 def _dequantised(n: Net, y: str, layout: str, dtype: str) -> str:
-    """Sums as reals, by a scale for each column; a program of its own, for FIXPIPE of ours scales to int8 alone."""
+    """Turn sums into reals, by a scale for each column. It is a program of its own, because our FIXPIPE scales to int8 alone."""
     columns = n.shape(y)[-1:]
     return n.node("dequantise", [y, n.input("scale", columns, dtype="fp32"), n.zeros("zero", columns, "int32")], dtype, layout)
 
@@ -268,6 +268,6 @@ def filter_of(s: Mapping[str, int]) -> tuple[int, int]:
 
 
 def pads(size: int, out: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Padding before and after that gives a result of `out`."""
+    """Return the padding before and after that gives a result of `out`."""
     total = max(0, (out - 1) * stride + kernel - size)
     return total // 2, total - total // 2

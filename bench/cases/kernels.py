@@ -58,7 +58,7 @@ REMARKS = {"dynamic_quant": "without the scale of each row, 4 bytes of it",
 
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, str]:
-    """Kernel -> its definition."""
+    """Return kernel -> its definition."""
     return read_definitions(TEXT, "bench/cases/kernels.py")
 
 
@@ -71,7 +71,7 @@ def rows(case: Case, at: int = 0) -> tuple[int, int]:
 
 
 def reals(case: Case) -> Net:
-    """Return a net in the case's dtype; UnsupportedError where that is none of reals."""
+    """Return a net in the case's dtype. Raise UnsupportedError where that is none of reals."""
     if case.dtypes[0] not in REALS or not case.shape.inputs:
         raise UnsupportedError(f"aoec has no {case.operator} of {case.dtypes[0]} and shape {case.shape.text!r}")
     return Net(case.operator, case.dtypes[0])
@@ -157,13 +157,13 @@ def image_grad(case: Case, machine: Machine | None) -> Graph:
 
 
 def masked_image_grad(case: Case, machine: Machine | None) -> Graph:
-    """Never: UnsupportedError with the reason."""
+    """Raise UnsupportedError with the reason."""
     raise UnsupportedError("the mask of the ReLU before it lies in packed bits, which no instruction of ours reads")
 
 
 def attention(case: Case, machine: Machine | None) -> Graph:
-    """Attention without a mask: b (or batch) sequences, hq (or heads) heads, of which hkv have keys of their own, s (or sq and skv) rows of
-    d. Heads that share keys are rows of one product."""
+    """Build attention without a mask: b (or batch) sequences, hq (or heads) heads, of which hkv have keys of their own, s (or sq and skv)
+    rows of d. Heads that share keys are rows of one product."""
     s = case.shape.sizes
     queries, keys, d = s.get("sq", s.get("s", 0)), s.get("skv", s.get("s", 0)), s.get("d", 0)
     if not (queries and keys and d):

@@ -20,12 +20,12 @@ UB_SHARE = 4  # a tile whose size is left open takes a quarter of UB
 
 
 def core_kind(machine: Machine, cube: bool) -> str:
-    """aic or aiv, or core where both share one."""
+    """Return aic or aiv, or core where both share one."""
     return ("aic" if cube else "aiv") if "aiv" in machine.cores else "core"
 
 
 def copy_program(case: Case, machine: Machine) -> Program:
-    """GM -> UB or L1 by tiles of rows x columns; every core its own rows, or all cores everything (`shared`)."""
+    """Return copies GM -> UB or L1 by tiles of rows x columns. Every core has its own rows, or all cores copy everything (`shared`)."""
     to_l1 = case.operator.endswith("l1")
     kind = core_kind(machine, to_l1)
     rows, columns = matrix(case)
@@ -63,7 +63,7 @@ def matrix(case: Case) -> tuple[int, int]:
 
 
 def nd2nz_program(case: Case, machine: Machine) -> Program:
-    """ND -> NZ by vector cores: tiles in, rows copied to columns of blocks `ubstride` rows apart, column runs out; two slots."""
+    """Return ND -> NZ by vector cores: tiles in, rows copied to columns of blocks `ubstride` rows apart, column runs out; two slots."""
     rows, columns = matrix(case)
     size, dtype = DTYPES[case.dtypes[0]], case.dtypes[0]
     r, c = case.tile.numbers("tile") or (128, REPEAT // size)

@@ -33,7 +33,7 @@ UNBUILT = {"wav2vec2": "its architecture is not written here"}
 
 
 def model_graph(case: Case) -> Graph:
-    """Return the graph of a model row at its batch, image or length, and precision; UnsupportedError with what is missing."""
+    """Return the graph of a model row at its batch, image or length, and precision. Raise UnsupportedError with what is missing."""
     name = case.operator.removeprefix("model_")
     if case.dtypes[0] in MISSING:
         raise UnsupportedError(f"{case.operator} in {case.dtypes[0]}: {MISSING[case.dtypes[0]]}")

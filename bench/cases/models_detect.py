@@ -18,7 +18,7 @@ def yolo_heads(n: Model, parts: Sequence[str]) -> Graph:
 # ---------------------------------------------------------------- YOLO v3, v4
 
 def yolo_v3(n: Model, x: str) -> Graph:
-    """YOLOv3 (Redmon and Farhadi, 2018): Darknet-53, three scales from coarse to fine."""
+    """Build YOLOv3 (Redmon and Farhadi, 2018): Darknet-53, three scales from coarse to fine."""
     x = n.conv(x, 32, 3, act="leaky")
     kept = []
     for filters, count in ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4)):
@@ -36,14 +36,14 @@ def yolo_v3(n: Model, x: str) -> Graph:
 
 
 def five(n: Model, x: str, filters: int) -> str:
-    """1x1 and 3x3 in turn, five of them."""
+    """Add five convolutions, 1x1 and 3x3 in turn. The 3x3 ones have twice the filters."""
     for i in range(5):
         x = n.conv(x, filters << i % 2, 1 + 2 * (i % 2), act="leaky")
     return x
 
 
 def yolo_v4(n: Model, x: str) -> Graph:
-    """YOLOv4 (Bochkovskiy et al., 2020): CSPDarknet-53 with mish, spatial pyramid pooling, paths up and down with leaky relu."""
+    """Build YOLOv4 (Bochkovskiy et al., 2020): CSPDarknet-53 with mish, spatial pyramid pooling, paths up and down with leaky relu."""
     x = n.conv(x, 32, 3, act="mish")
     kept = []
     for filters, count in ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4)):
@@ -76,7 +76,8 @@ def csp_darknet(n: Model, x: str, filters: int, count: int) -> str:
 # ---------------------------------------------------------------- YOLOX, YOLOv7
 
 def yolox(width: float, depth: float) -> Callable[[Model, str], Graph]:
-    """YOLOX (Ge et al., 2021) with SiLU. Its first step, every second pixel into channels and a 3x3, is one 6x6 convolution of stride 2."""
+    """Build YOLOX (Ge et al., 2021) with SiLU. Its first step, every second pixel into channels and a 3x3, is one 6x6 convolution of stride
+    2."""
     def build(n: Model, x: str) -> Graph:
         w, d = int(64 * width), max(round(3 * depth), 1)
         x = n.conv(x, w, 6, 2, act="silu", pad=2)
@@ -116,7 +117,7 @@ def apart(n: Model, x: str, filters: int) -> list[str]:
 
 
 def yolo_v7_w6(n: Model, x: str) -> Graph:
-    """YOLOv7-W6 (Wang et al., 2022): four scales with SiLU; its first step is one 6x6 convolution, as in `yolox`."""
+    """Build YOLOv7-W6 (Wang et al., 2022): four scales with SiLU; its first step is one 6x6 convolution, as in `yolox`."""
     x = n.conv(x, 64, 6, 2, act="silu", pad=2)
     kept = []
     for filters in (128, 256, 512, 768, 1024):
@@ -143,7 +144,7 @@ def elan(n: Model, x: str, first: int, each: int, filters: int, taken: Sequence[
 
 
 def spp_csp(n: Model, x: str, filters: int) -> str:
-    """Spatial pyramid pooling in one of two paths."""
+    """Add spatial pyramid pooling in one of two paths."""
     past, y = (n.conv(x, filters, 1, act="silu") for _ in range(2))
     y = n.conv(n.conv(y, filters, 3, act="silu"), filters, 1, act="silu")
     y = n.node("concat", [y, *[n.pool(y, size, 1, size // 2) for size in (5, 9, 13)]], axis=1)
@@ -159,7 +160,7 @@ def ssd_heads(n: Model, parts: Sequence[str], boxes: Sequence[int]) -> Graph:
 
 
 def ssd300(n: Model, x: str) -> Graph:
-    """SSD300 (Liu et al., 2016) on VGG-16, whose fourth stage is normalised along its channels."""
+    """Build SSD300 (Liu et al., 2016) on VGG-16, whose fourth stage is normalised along its channels."""
     parts = []
     for i, (count, filters) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))):
         for _ in range(count):
@@ -176,7 +177,7 @@ def ssd300(n: Model, x: str) -> Graph:
 
 
 def ssd_resnet34(n: Model, x: str) -> Graph:
-    """SSD on ResNet-34 as MLPerf trains it: the backbone ends with its third stage, which keeps 38 x 38 places."""
+    """Build SSD on ResNet-34 as MLPerf trains it: the backbone ends with its third stage, which keeps 38 x 38 places."""
     x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 1)
     for planes, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 1)):
         for i in range(count):
@@ -189,7 +190,8 @@ def ssd_resnet34(n: Model, x: str) -> Graph:
 
 
 def retinanet(n: Model, x: str) -> Graph:
-    """RetinaNet (Lin et al., 2017) on ResNet-50: five scales of 256 channels, two heads of four convolutions, shared by the scales."""
+    """Build RetinaNet (Lin et al., 2017) on ResNet-50: five scales of 256 channels, two heads of four convolutions, shared by the
+    scales."""
     _, c3, c4, c5 = pyramid(n, x, (3, 4, 6, 3))
     p5 = n.conv(c5, 256, 1, act="")
     p4 = n.node("add", [n.conv(c4, 256, 1, act=""), n.up(p5)])

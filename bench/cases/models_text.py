@@ -14,7 +14,8 @@ WORDS_CHINESE = 21128
 
 
 def bert(layers: int, width: int, words: int = 0) -> Callable[[Model, int, int], Graph]:
-    """BERT at (batch, sequence) from looked up rows: answers in a text (two scores a token), or, with `words`, scores of masked words."""
+    """Build BERT at (batch, sequence) from looked up rows: answers in a text (two scores a token), or, with `words`, scores of masked
+    words."""
     def build(n: Model, batch: int, seq: int) -> Graph:
         parts = [n.input("words", (batch * seq, width)), n.input("kinds", (batch * seq, width))]
         x = n.node("add", [n.node("add", parts), n.zeros("places", (batch * seq, width))])
@@ -30,7 +31,7 @@ def bert(layers: int, width: int, words: int = 0) -> Callable[[Model, int, int],
 
 
 def vit(patch: int, layers: int = 12, width: int = 768) -> Callable[[Model, str], Graph]:
-    """ViT: patches as one convolution, a class token, layers that normalise first, classes from the token."""
+    """Build ViT: patches as one convolution, a class token, layers that normalise first, classes from the token."""
     def build(n: Model, x: str) -> Graph:
         batch, _, height, wide = n.shape(x)
         count = height // patch * (wide // patch)

@@ -8,7 +8,7 @@ from bench.cases.net import Model
 
 
 def resnet(blocks: Sequence[int], deep: bool, group: int = 1, width: int = 64) -> Callable[[Model, str], Graph]:
-    """ResNet (He et al., 2015, stride in the 3x3) and ResNeXt (Xie et al., 2016): bottlenecks where `deep`."""
+    """Build ResNet (He et al., 2015, stride in the 3x3) and ResNeXt (Xie et al., 2016): bottlenecks where `deep`."""
     def build(n: Model, x: str) -> Graph:
         return n.classified(pyramid(n, x, blocks, deep, group, width)[-1])
     return build
@@ -37,7 +37,7 @@ def residual(n: Model, x: str, planes: int, stride: int, deep: bool, group: int,
 
 
 def vgg16(n: Model, x: str) -> Graph:
-    """VGG-16 (Simonyan and Zisserman, 2014)."""
+    """Build VGG-16 (Simonyan and Zisserman, 2014)."""
     for count, filters in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
         for _ in range(count):
             x = n.conv(x, filters, 3)
@@ -46,8 +46,8 @@ def vgg16(n: Model, x: str) -> Graph:
 
 
 def unet(n: Model, x: str) -> Graph:
-    """U-Net (Ronneberger et al., 2015) with images padded, as github.com/milesial/Pytorch-UNet has it and the row's own export script asks
-    for: transposed 2x2 convolutions of stride 2, one channel of results."""
+    """Build U-Net (Ronneberger et al., 2015) with images padded, as github.com/milesial/Pytorch-UNet has it and the row's own export script
+    asks for: transposed 2x2 convolutions of stride 2, one channel of results."""
     skips = []
     for filters in (64, 128, 256, 512, 1024):
         x = n.pool(x, 2, 2, 0) if skips else x
@@ -65,7 +65,7 @@ def unet(n: Model, x: str) -> Graph:
 
 
 def mobilenet_v1(n: Model, x: str) -> Graph:
-    """MobileNet v1 (Howard et al., 2017)."""
+    """Build MobileNet v1 (Howard et al., 2017)."""
     x = n.conv(x, 32, 3, 2, act="relu6")
     for filters, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)):
         x = n.conv(x, n.shape(x)[1], 3, stride, n.shape(x)[1], "relu6")
@@ -74,7 +74,7 @@ def mobilenet_v1(n: Model, x: str) -> Graph:
 
 
 def mobilenet_v2(n: Model, x: str) -> Graph:
-    """MobileNet v2 (Sandler et al., 2018)."""
+    """Build MobileNet v2 (Sandler et al., 2018)."""
     x = n.conv(x, 32, 3, 2, act="relu6")
     stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
     for expand, filters, count, first in stages:
@@ -93,7 +93,7 @@ INCEPTIONS = ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64), (192, 96, 
 
 
 def googlenet(n: Model, x: str) -> Graph:
-    """GoogLeNet (Szegedy et al., 2014) with batch normalisation in place of local response normalisation, as torchvision has it."""
+    """Build GoogLeNet (Szegedy et al., 2014) with batch normalisation in place of local response normalisation, as torchvision has it."""
     x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 0, 1)
     x = n.pool(n.conv(n.conv(x, 64, 1), 192, 3), 3, 2, 0, 1)
     for i, (one, less3, three, less5, five, pooled) in enumerate(INCEPTIONS):
@@ -106,7 +106,7 @@ def googlenet(n: Model, x: str) -> Graph:
 
 
 def efficientnet_v2_s(n: Model, x: str) -> Graph:
-    """EfficientNetV2-S (Tan and Le, 2021): blocks whose widening is fused with their 3x3, then depthwise with weighed channels."""
+    """Build EfficientNetV2-S (Tan and Le, 2021): blocks whose widening is fused with their 3x3, then depthwise with weighed channels."""
     x = n.conv(x, 24, 3, 2, act="silu")
     stages = ((True, 1, 24, 2, 1), (True, 4, 48, 4, 2), (True, 4, 64, 4, 2), (False, 4, 128, 6, 2),
               (False, 6, 160, 9, 1), (False, 6, 256, 15, 2))
@@ -125,7 +125,7 @@ def fused_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str
 
 
 def gated_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str:
-    """1x1, depthwise 3x3, each channel weighed by what the means of all say, 1x1."""
+    """Add a 1x1 convolution, a depthwise 3x3, a weight for each channel computed from the means of all channels, and a 1x1."""
     given = n.shape(x)[1]
     y = n.conv(n.conv(x, given * expand, 1, act="silu"), given * expand, 3, stride, given * expand, "silu")
     weight = n.conv(n.node("global_avg_pool", [y]), given // 4, 1, act="silu")

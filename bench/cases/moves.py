@@ -23,7 +23,7 @@ class Move:
 
 
 def moved(case: Case) -> Move:
-    """Return what a case moves; UnsupportedError where its shapes do not say what goes where."""
+    """Return what a case moves. Raise UnsupportedError where its shapes do not say what goes where."""
     first, result = case.shape.inputs[0], case.shape.output or case.shape.inputs[0]
     return MOVES[case.operator](case.shape.inputs, result, first)
 
@@ -69,7 +69,8 @@ def _read(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
 
 
 def _fractals(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """Between ND and NZ, where [n1, m1, 16, 16] holds [16 m1, 16 n1] at most, or NC1HWC0, where [n, c1, h, w, 16] holds 16 c1 channels."""
+    """Return a move between ND and NZ, where [n1, m1, 16, 16] holds [16 m1, 16 n1] at most, or NC1HWC0, where [n, c1, h, w, 16] holds 16 c1
+    channels."""
     if len(result) == 2 and x[-2:] == (16, 16):
         return Move("from_nz", (result,), {}, (), ("NZ", "ND"))
     if len(x) == 2 and result[-2:] == (16, 16):

@@ -24,7 +24,7 @@ class Done:
     schedules: dict[str, tuple[int, int, dict[str, int]]] = field(default_factory=dict)
 
     def at(self, task: Task, machine: Machine, trials: int) -> tuple[str, str]:
-        """Return what the measure of a task depends on."""
+        """Return the facts on which the measure of a task depends."""
         return task.func_key, f"{machine.hash} {task.state_text} {trials}"
 
 
@@ -49,7 +49,7 @@ def scheduled(task: Task, machine: Machine, done: Done) -> tuple[Problem, Outcom
 
 
 def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) -> tuple[Problem, Outcome] | None:
-    """Return the same sketch with the nearest choices of its holes, settled; None where the task has other sketches or that one is
+    """Return the same sketch with the nearest choices of its holes, settled. Return None where the task has other sketches or that one is
     illegal."""
     number, count, values = known
     traces = sketches(task.func, machine)

@@ -14,7 +14,7 @@ class Model(Net):
 
     def conv(self, x: str, filters: int, kernel: int, stride: int = 1, group: int = 1, act: str = "relu", pad: int = -1,
              dilation: int = 1) -> str:
-        """Convolution with bias, and its activation; padded to keep the size where nothing else is said."""
+        """Add a convolution with bias, and its activation. Where no padding is given, it keeps the size."""
         before = kernel // 2 * dilation if pad < 0 else pad
         w = self.zeros("w", (filters, self.shape(x)[1] // group, kernel, kernel))
         b = self.zeros("b", (filters,), "fp32")
@@ -30,7 +30,7 @@ class Model(Net):
         return self.node(act, [x]) if act else x
 
     def pool(self, x: str, kernel: int, stride: int, pad: int, ceil: int = 0) -> str:
-        """Maximum over windows; `ceil` more rows and columns of padding at the end."""
+        """Add a maximum over windows. `ceil` adds rows and columns of padding at the end."""
         pads = (pad, pad, pad + ceil, pad + ceil)
         return self.node("max_pool", [x], kernel=(kernel, kernel), stride=(stride, stride), pad=pads, dilation=(1, 1))
 
@@ -44,13 +44,13 @@ class Model(Net):
         return self.node("mul", [x, self.node("rsqrt", [self.node("adds", [squares], scalar=1e-10)])])
 
     def classified(self, x: str) -> Graph:
-        """Mean over the image, linear layer, result."""
+        """Add the mean over the image, a linear layer, and the result."""
         return self.graph(self.dense(self.rows(self.node("global_avg_pool", [x])), 1000))
 
     # ------------------------------------------------------------ rows
 
     def dense(self, x: str, features: int, act: str = "") -> str:
-        """Linear layer on rows."""
+        """Add a linear layer on rows."""
         y = self.node("matmul", [x, self.zeros("w", (self.shape(x)[1], features)), self.zeros("b", (features,), "fp32")])
         return self.active(y, act)
 
@@ -66,14 +66,14 @@ class Model(Net):
         return self.shaped(x, n, prod(rest))
 
     def normed(self, x: str) -> str:
-        """Layer normalisation of rows, with scale and shift."""
+        """Add a layer normalisation of rows, with scale and shift."""
         width = self.shape(x)[-1]
         given = [x, self.zeros("scale", (width,)), self.zeros("shift", (width,))]
         return self.node("layer_norm", given, epsilon=1e-12)
 
     def attention(self, x: str, batch: int, heads: int, mask: str = "") -> str:
-        """Attention of rows [batch * sequence, width] to each other, `mask` added to the scores: three products, heads apart, products of
-        each head, softmax, heads together, a product."""
+        """Add attention of rows [batch * sequence, width] to each other, `mask` added to the scores. It is three products, a split into
+        heads, products of each head, softmax, a join of the heads, and a product."""
         rows, width = self.shape(x)
         apart = batch, rows // batch, heads, width // heads
         q, k, v = (self.turned(self.shaped(self.dense(x, width), *apart), 0, 2, 1, 3) for _ in range(3))

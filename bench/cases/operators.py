@@ -42,6 +42,6 @@ def operator_of(name: str) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` of the known names that look like it; empty where none does."""
+    """Return `; did you mean ...?` with up to two known names that look like it. Return "" where none does."""
     found = difflib.get_close_matches(name, sorted(set(known)), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(found)}?" if found else ""

@@ -113,7 +113,7 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def with_blocks(page: str, blocks: Mapping[str, str]) -> str:
-    """Return the page with each block between its marks; AoecError where a mark is missing."""
+    """Return the page with each block between its marks. Raise AoecError where a mark is missing."""
     for name, block in blocks.items():
         begin, end = marks(name)
         before, mark, rest = page.partition(begin)

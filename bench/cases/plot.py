@@ -90,7 +90,7 @@ def label(power: int) -> str:
 
 
 def title_of(results: Sequence[Result]) -> str:
-    """Return a line with the figures of what is counted."""
+    """Return a line with the figures of the counted cases."""
     s = score(r for r in results if not r.why_not and not apart(r.case))
     if s.median_error is None:
         return "modelled against measured"

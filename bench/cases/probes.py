@@ -73,7 +73,7 @@ def cores_of(cores: int, unit: str) -> str:
 
 
 def hand_overs() -> Iterator[Probe]:
-    """Flags, and loops whose body is short."""
+    """Yield probes of flags, and of loops with a short body."""
     turn = [*vector("vadds", "x", ["x"], 128, "fp16", 1.0), *handed("V", "MTE2", 1), *handed("MTE2", "V", 1)]
     yield one_vector("flags", "two flags and one vector instruction in turn", "fp16", 128, repeated([("i", 2000)], turn))
     short = ["load_l0a(dst=a[0], src=A1[0], repeat=1, src_stride=1, dst_gap=0, transpose=0)"]
@@ -86,7 +86,8 @@ def hand_overs() -> Iterator[Probe]:
 
 def one_vector(name: str, about: str, dtype: str, elements: int, lines: Sequence[str], spaces: Sequence[str] = (), result: str = "x",
                to: str = "") -> Probe:
-    """Work of one vector core on elements that are loaded before and stored behind it. `result`: the buffer that is stored."""
+    """Return a probe of work of one vector core. Its elements are loaded before the work and stored after it. `result`: the buffer that is
+    stored."""
     size, out = DTYPES[dtype], to or dtype
     body = [load_ub("x[0]", "X[0]", 1, elements * size, 0), *handed("MTE2", "V"), *lines, *handed("V", "MTE3"),
             store_ub("Y[0]", f"{result}[0]", 1, 256)]
@@ -98,7 +99,7 @@ def one_vector(name: str, about: str, dtype: str, elements: int, lines: Sequence
 # ---------------------------------------------------------------- copies
 
 def loads_ub() -> Iterator[Probe]:
-    """GM -> UB: long rows, rows of 512 and of 128 bytes out of wider ones; by one core and by all."""
+    """Yield probes of GM -> UB: long rows, and rows of 512 and of 128 bytes out of wider ones, by one core and by all."""
     for cores in (1, VECTOR):
         for word, bursts, length, gap in (("long", 1, 32768, 0), ("rows-512", 64, 512, 512), ("rows-128", 64, 128, 384)):
             yield load_probe(word, cores, bursts, length, gap)
@@ -128,7 +129,7 @@ def load_probe(word: str, cores: int, bursts: int, length: int, gap: int, uncach
 
 
 def loads_l1() -> Iterator[Probe]:
-    """GM -> L1: as it lies, and ND to NZ of rows long, short and ragged."""
+    """Yield probes of GM -> L1: without a change of layout, and ND to NZ of long, short and ragged rows."""
     for cores in (1, CUBE):
         line = "copy_gm_l1(dst=x[0], src=X[(core*16 + i)*32768], bursts=1, length=2048, src_gap=0, dst_gap=0)"
         text = made("load_l1", "aic", cores, [f"input X: fp16[{cores * 524288}]"], ["space x: fp16 in L1 at 0 size 65536"],
@@ -145,7 +146,7 @@ def loads_l1() -> Iterator[Probe]:
 
 
 def stores() -> Iterator[Probe]:
-    """UB -> GM: long rows, short and ragged ones; and copies through UB."""
+    """Yield probes of UB -> GM (long, short and ragged rows), and of copies through UB."""
     fill = ["vdup(dst=x[0], scalar=1.0, lanes=128, repeat=128, dst_blk=1, dst_rep=8)"]
     for word, cores, bursts, length, gap in (("long", 1, 1, 32768, 0), ("long", VECTOR, 1, 32768, 0), ("rows-128", 1, 64, 128, 384),
                                              ("ragged", 1, 64, 100, 28)):
@@ -218,7 +219,7 @@ def cubes() -> Iterator[Probe]:
 
 
 def cube_probe(name: str, about: str, k: int, lines: Sequence[str], loads: bool = False, out: bool = False) -> Probe:
-    """Work of one cube core with matrices of 128 x k at hand. `loads`: it loads L0 itself; `out`: it takes the result out itself."""
+    """Return a probe of one cube core with loaded matrices of 128 x k. `loads`: it loads L0 itself. `out`: it stores the result itself."""
     fractals = 8 * k // 16
     tensors = [f"input A: fp16[{128 * k}]", f"input B: fp16[{128 * k}]", f"output Y: fp32[{16384 * (66 if out else 1)}]"]
     places = (("A1", "L1", 0), ("B1", "L1", 256 * k), ("a", "L0A", 0), ("b", "L0B", 0))
@@ -235,7 +236,7 @@ def cube_probe(name: str, about: str, k: int, lines: Sequence[str], loads: bool 
 
 
 def filled_probe() -> Probe:
-    """Loads of L0A from one slot of L1 while the other is filled."""
+    """Yield probes of loads of L0A from one slot of L1 while the other is filled."""
     lines = ["wait(MTE1, MTE2, a)", "copy_gm_l1(dst=Z.a[0], src=X[i*16384], bursts=1, length=1024, src_gap=0, dst_gap=0)",
              "set(MTE2, MTE1, a)", "wait(MTE2, MTE1, a)",
              *["load_l0a(dst=a[0], src=Z.a[0], repeat=64, src_stride=1, dst_gap=0, transpose=0)"] * 4, "set(MTE1, MTE2, a)", "advance(a)"]
@@ -271,7 +272,7 @@ GATHER = """graph gather {
 
 
 def operators(machine: Machine, wanted: Callable[[str], bool]) -> Iterator[Probe]:
-    """Operators by their default schedules, as they start with nothing of theirs in L2."""
+    """Yield probes of operators by their default schedules, which start with nothing of theirs in L2."""
     for name, call in OPERATORS.items():
         if wanted(name):
             yield operator(name, f"`{call}`", lower_operator(call), machine)

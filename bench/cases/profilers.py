@@ -1,10 +1,10 @@
-"""What the tool that a row was measured with leaves in L2 before every launch: the one rule for the memory state of all rows.
+"""The contents of L2 before every launch, by the tool of the measurement: the one rule for the memory state of all rows.
 
-A launch finds in L2 what ran before it left there. Between launches of one program nothing else runs, so that is what the program left
-itself; but msOpProf in its kernel replay, which is what it does unless asked otherwise, clears L2 before each launch that it measures
-(Ascend/msopprof@d6c29df, docs/zh/user_guide/msopprof_user_guide.md, --replay-mode: "kernel" and "range" clear the data of L2, "application"
-does not; docs/zh/development_guide/architecture.md, replay). So the state follows from the tool, and the tool from the source.
-Kernels of a whole model's profile ran among others: what they work on has just been made, their weights were last read a run ago.
+A launch finds in L2 the data that earlier launches left there. Between launches of one program nothing else runs, so the program itself
+left that data. But msOpProf clears L2 before each launch that it measures in its kernel replay, which is its default. Source:
+Ascend/msopprof@d6c29df, docs/zh/user_guide/msopprof_user_guide.md, --replay-mode. "kernel" and "range" clear the data of L2, "application"
+does not (also docs/zh/development_guide/architecture.md, replay). So the state depends on the tool, and the tool on the source.
+Kernels of a whole model's profile ran among others. Their inputs have just been made, and their weights were last read a run ago.
 """
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """modelled / measured"""
+        """Return modelled / measured."""
         return None if self.modelled is None else self.modelled / self.case.value
 
     @property
     def error(self) -> float | None:
-        """|modelled - measured| / measured"""
+        """Return |modelled - measured| / measured, or None where nothing was modelled."""
         return None if self.ratio is None else abs(self.ratio - 1)
 
 
@@ -51,12 +51,12 @@ class Score:
 
     @property
     def sign_accuracy(self) -> float | None:
-        """Return the share of pairs of which the model says rightly which is faster."""
+        """Return the share of pairs for which the model says rightly which is faster."""
         return self.right_pairs / self.pairs if self.pairs else None
 
 
 def score(results: Iterable[Result]) -> Score:
-    """Return the figures of what was modelled."""
+    """Return the figures of the modelled cases."""
     told = [r for r in results if r.modelled is not None]
     errors = [e for r in told if (e := r.error) is not None]
     found = pairs(told)

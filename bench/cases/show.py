@@ -93,7 +93,7 @@ def result_dict(r: Result) -> dict[str, Any]:
 
 
 def eligible_csv(results: Sequence[Result]) -> str:
-    """id, eligible, expressible, reason: of every case."""
+    """Return id, eligible, expressible and reason of every case, as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("id", "class", "chip", "operator", "eligible", "expressible", "reason"))

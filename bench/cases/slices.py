@@ -10,7 +10,8 @@ from bench.cases.near import Done
 
 
 def in_slices(graph: Graph, machine: Machine, trials: int, done: Done) -> Graph | None:
-    """Return the graph with those regions in slices that take less time so; None where there are none. `done` has its groups whole."""
+    """Return the graph with those regions in slices that take less time so. Return None where there are none. `done` has its groups
+    whole."""
     whole = {}
     for t in tasks(graph, machine, warm=True):
         at = done.at(t, machine, trials)

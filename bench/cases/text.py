@@ -36,7 +36,7 @@ def vector(op: str, dst: str, sources: Sequence[str], elements: int, dtype: str,
 
 
 def reduce_rows(op: str, dst: str, src: str, elements: int, dtype: str) -> list[str]:
-    """Whole-reduce instructions: one result a repeat, until one is left."""
+    """Write whole-reduce instructions: one result for each repeat, until one is left."""
     lanes = REPEAT_BYTES // DTYPES[dtype]
     out = []
     while elements > 1:

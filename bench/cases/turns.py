@@ -1,5 +1,6 @@
-"""How the vendor's MDL template takes turns: at each step along k it loads what it needs of A, then of B (asc-devkit
-impl/adv_api/detail/matmul/scheduler/base/scheduler_mdl_base.h, CopyIn, in loops of the smaller of stepKa and stepKb)."""
+"""The order of loads in the vendor's MDL template: at each step along k it loads the tiles of A that it needs, then those of B.
+
+Source: asc-devkit impl/adv_api/detail/matmul/scheduler/base/scheduler_mdl_base.h, CopyIn, in loops of the smaller of stepKa and stepKb."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -12,7 +12,8 @@ BUCKETS = 256  # of distances, each way
 
 
 def deberta_base(batch: int = 1, seed: int = 0, words: int = 512, layers: int = 12, width: int = 768) -> Network:
-    """DeBERTa-base (He et al., 2020) with the places of its second version: hidden states of texts of different lengths under a mask."""
+    """Build DeBERTa-base (He et al., 2020) with the places of its second version: hidden states of texts of different lengths under a
+    mask."""
     n = Net(seed)
     heads = width // 64
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY, (batch, words)))
@@ -43,7 +44,8 @@ def buckets(words: int) -> np.ndarray:
 
 
 def attention(n: Net, x: str, shape: tuple[int, int, int], places: str, at: list[str], hidden: str) -> str:
-    """Attention of words to words, of words to places and of places to words; layers for the words' queries and keys serve places too."""
+    """Add attention of words to words, of words to places and of places to words. Layers for the words' queries and keys serve places
+    too."""
     batch, words, width = shape
     heads = width // 64
     layers = [(n.normal(width, width, deviation=width ** -0.5), n.normal(width, deviation=0.1)) for _ in range(3)]

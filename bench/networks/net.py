@@ -75,13 +75,13 @@ class Net:
         return self.node("Add", self.normal(made, deviation=0.1), y) if bias else y
 
     def normed(self, x: str, width: int, epsilon: float = 1e-5) -> str:
-        """LayerNormalization with scale and shift."""
+        """Add a LayerNormalization with scale and shift."""
         scale = self.constant(self.random.uniform(0.8, 1.2, width))
         return self.node("LayerNormalization", x, scale, self.normal(width, deviation=0.1), axis=-1, epsilon=epsilon)
 
     def conv(self, x: str, filters: int, kernel: int, stride: int = 1, act: str = "relu", group: int = 1, pad: int = -1,
              scale: float = 1.0) -> str:
-        """Return a convolution with bias and its activation, the size kept but for the stride where no pad is given; `scale`: of its
+        """Return a convolution with bias and its activation, the size kept except for the stride where no pad is given; `scale`: of its
         results."""
         each = self.channels[x] // group
         deviation = scale * sqrt(self.gain.get(x, 1.0) / (each * kernel * kernel))
@@ -103,7 +103,7 @@ class Net:
         return y
 
     def gelu(self, x: str) -> str:
-        """x * (1 + erf(x / sqrt 2)) / 2."""
+        """Add x * (1 + erf(x / sqrt 2)) / 2."""
         erf = self.node("Erf", self.node("Div", x, self.constant(sqrt(2))))
         return self.node("Mul", self.node("Mul", x, self.node("Add", erf, self.constant(1))), self.constant(0.5))
 
@@ -115,7 +115,7 @@ class Net:
         return y
 
     def joined(self, *images: str) -> str:
-        """Images one behind the other along their channels."""
+        """Add a node that joins images along their channels."""
         y = self.node("Concat", *images, axis=1)
         self.channels[y] = sum(self.channels[i] for i in images)
         self.gain[y] = max(self.gain.get(i, 1.0) for i in images)
@@ -128,7 +128,7 @@ class Net:
         return y
 
     def heads(self, x: str, shape: Sequence[int]) -> str:
-        """[batch, words, heads * size] as [batch, heads, words, size]."""
+        """Add nodes that turn [batch, words, heads * size] into [batch, heads, words, size]."""
         return self.node("Transpose", self.shaped(x, *shape), perm=[0, 2, 1, 3])
 
     def network(self, name: str, outputs: dict[str, tuple[str, Sequence[int]]]) -> Network:

@@ -16,17 +16,17 @@ from bench.networks.vision import of, shufflenet
 
 
 def resnet50_int8(batch: int = 1, seed: int = 0) -> Network:
-    """ResNet-50 in int8."""
+    """Build ResNet-50 in int8."""
     return of(int8(zoo.resnet50(batch, seed), seed), seed)
 
 
 def shufflenet_int8(batch: int = 1, seed: int = 0) -> Network:
-    """ShuffleNet-V2 in int8."""
+    """Build ShuffleNet-V2 in int8."""
     return of(int8(shufflenet(batch, seed).model, seed), seed)
 
 
 def bert_base_int8(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
-    """BERT-base in int8, its scales found while it runs."""
+    """Build BERT-base in int8, its scales found while it runs."""
     network = bert_base(batch, seed, words, layers, width)
     return Network(in_dynamic_int8(network.model), network.feeds)
 

@@ -21,7 +21,8 @@ def lstm(batch: int = 1, seed: int = 0, frames: int = 64, features: int = 80, hi
 
 
 def crnn(batch: int = 1, seed: int = 0, across: int = 100, hidden: int = 256, classes: int = 37) -> Network:
-    """CRNN (Shi et al., 2015): logits of `classes` along a grey image of 32 rows; three LSTMs that go both ways, as PyTorch has them."""
+    """Build CRNN (Shi et al., 2015): logits of `classes` along a grey image of 32 rows; three LSTMs that go both ways, as PyTorch has
+    them."""
     n = Net(seed)
     x = n.image("image", batch, 1, 32, across)
     for filters, count, pooled in ((64, 1, 2), (128, 1, 2), (256, 2, 1), (512, 2, 1)):

@@ -1,8 +1,9 @@
-"""A quantised model, tensor by tensor: what ONNX's own operators make of the tensors before, against what stands there.
+"""Checks a quantised model tensor by tensor: ONNX's own operators compute each tensor from those before it, for comparison.
 
-Whole results say little of such a model. A sum that lies half way between two numbers of eight bits may fall to either side, by the last
-bit of fp32; what follows passes a step on to some of its own, and fifty layers later two right programs are several steps apart
-(onnxruntime is from itself, with and without its optimisations). So each tensor is held against its own predecessors.
+Whole results say little about such a model. A sum may lie half way between two numbers of eight bits. The last bit of fp32 then decides
+to which of them it is rounded. Later layers pass that step on, and add steps of their own. After fifty layers, two right programs are
+several steps apart. onnxruntime itself is, with and without its optimisations. So each tensor is compared with one made from its own
+predecessors.
 """
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ VOCABULARY = {"bert": 30522, "gpt2": 50257, "llm": 32000}
 
 
 def bert_base(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
-    """BERT-base (Devlin et al., 2018): hidden states and the pooled first word; texts of different lengths under a mask."""
+    """Build BERT-base (Devlin et al., 2018): hidden states and the pooled first word; texts of different lengths under a mask."""
     n = Net(seed)
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY["bert"], (batch, words)))
     kinds = n.input("token_type_ids", np.zeros((batch, words), np.int64))
@@ -32,7 +32,7 @@ def bert_base(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12,
 
 
 def attention(n: Net, x: str, batch: int, words: int, width: int, mask: str) -> str:
-    """Attention of all words to each other."""
+    """Add attention of all words to each other."""
     shape = batch, words, width // 64, 64
     q, v = n.heads(n.dense(x, width, width), shape), n.heads(n.dense(x, width, width), shape)
     k = n.node("Transpose", n.shaped(n.dense(x, width, width), *shape), perm=[0, 2, 3, 1])
@@ -41,12 +41,12 @@ def attention(n: Net, x: str, batch: int, words: int, width: int, mask: str) -> 
 
 
 def merged(n: Net, x: str, batch: int, words: int, width: int) -> str:
-    """[batch, heads, words, size] as [batch, words, width]."""
+    """Add nodes that turn [batch, heads, words, size] into [batch, words, width]."""
     return n.shaped(n.node("Transpose", x, perm=[0, 2, 1, 3]), batch, words, width)
 
 
 def gpt2(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
-    """GPT-2 (Radford et al., 2019), 124 M parameters: the next word's logits at every place; one table looks up and classifies."""
+    """Build GPT-2 (Radford et al., 2019), 124 M parameters: the next word's logits at every place; one table looks up and classifies."""
     n = Net(seed)
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY["gpt2"], (batch, words)))
     table = n.normal(VOCABULARY["gpt2"], width, deviation=0.7)
@@ -62,7 +62,7 @@ def gpt2(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, widt
 
 
 def causal(n: Net, x: str, batch: int, words: int, width: int, past: str) -> str:
-    """Attention of each word to those before it: one product for q, k and v, and a mask that is selected by."""
+    """Add attention of each word to those before it: one product for q, k and v, and a mask that is selected by."""
     q, k, v = n.parts("Split", 3, n.dense(x, width, 3 * width), n.constant([width] * 3, np.int64), axis=2)
     shape = batch, words, width // 64, 64
     scores = n.node("MatMul", n.heads(q, shape), n.node("Transpose", n.shaped(k, *shape), perm=[0, 2, 3, 1]))
@@ -108,7 +108,7 @@ def llm_block(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 2, 
 
 
 def rms_norm(n: Net, x: str, width: int) -> str:
-    """x / sqrt(mean(x^2) + epsilon) * scale, spelt out."""
+    """Add x / sqrt(mean(x^2) + epsilon) * scale, as single nodes."""
     mean = n.node("ReduceMean", n.node("Pow", x, n.constant(2.0)), axes=[-1], keepdims=1)
     turned = n.node("Div", n.constant(1.0), n.node("Sqrt", n.node("Add", mean, n.constant(1e-5))))
     return n.node("Mul", n.constant(n.random.uniform(0.8, 1.2, width)), n.node("Mul", x, turned))

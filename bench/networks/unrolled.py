@@ -39,7 +39,7 @@ class _Written:
         return self.constants[-1].name
 
     def layer(self, node: onnx.NodeProto, shape: list[int]) -> None:
-        """Nothing; the layer's results of every step, [time, directions, batch, hidden], are made by the name that they have."""
+        """Add nodes that make the layer's results of every step, [time, directions, batch, hidden], under the name that they have."""
         first = self.constant(np.array([0]))
         words = [self.node("Squeeze", x, first)[0] for x in self.node("Split", node.input[0], outputs=shape[0], axis=0)]
         ways = [self.direction(words[::-1] if d else words, *(self.weights[i][d] for i in node.input[1:4]), shape[1])[::-1 if d else 1]

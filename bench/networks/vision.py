@@ -12,7 +12,7 @@ ANCHORS = (((10, 13), (16, 30), (33, 23)), ((30, 61), (62, 45), (59, 119)), ((11
 
 
 def yolov5s(batch: int = 1, seed: int = 0, size: int = 640) -> Network:
-    """YOLOv5s 6.0 (Ultralytics): boxes, objectness and 80 classes of three scales, [batch, 25200, 85] at 640 pixels."""
+    """Build YOLOv5s 6.0 (Ultralytics): boxes, objectness and 80 classes of three scales, [batch, 25200, 85] at 640 pixels."""
     n = Net(seed)
     x = n.conv(n.image("images", batch, 3, size, size), 32, 6, 2, "silu", pad=2)
     x = c3(n, n.conv(x, 64, 3, 2, "silu"), 64, 1)
@@ -68,7 +68,7 @@ def detected(n: Net, x: str, batch: int, side: int, stride: int, anchors: tuple[
 
 
 def unet(batch: int = 1, seed: int = 0, size: int = 256, width: int = 64) -> Network:
-    """U-Net (Ronneberger et al., 2015) with padded convolutions: 31 M parameters, two classes a pixel."""
+    """Build U-Net (Ronneberger et al., 2015) with padded convolutions: 31 M parameters, two classes a pixel."""
     n = Net(seed)
     x, passed = n.image("image", batch, 3, size, size), []
     for level in range(4):
@@ -92,7 +92,7 @@ def grown(n: Net, x: str, filters: int) -> str:
 
 
 def mobilenet_v2(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
-    """MobileNetV2 (Sandler et al., 2018): blocks of (expansion, filters, count, stride), 1000 classes."""
+    """Build MobileNetV2 (Sandler et al., 2018): blocks of (expansion, filters, count, stride), 1000 classes."""
     n = Net(seed)
     x = n.conv(n.image("image", batch, 3, size, size), 32, 3, 2, "relu6")
     for expansion, filters, count, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
@@ -109,7 +109,7 @@ def mobilenet_v2(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
 
 
 def shufflenet(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
-    """ShuffleNet-V2 x1.0 (Ma et al., 2018): half the channels of a block pass it by, and both halves are shuffled; 1000 classes."""
+    """Build ShuffleNet-V2 x1.0 (Ma et al., 2018): half the channels of a block pass it by, and both halves are shuffled; 1000 classes."""
     n = Net(seed)
     x = n.kept("MaxPool", n.conv(n.image("image", batch, 3, size, size), 24, 3, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     side = size // 4
@@ -130,7 +130,7 @@ def shufflenet(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
 
 
 def shuffled(n: Net, x: str, shape: tuple[int, int, int]) -> str:
-    """Images of `shape` (batch, channels, side), one channel from each half in turn."""
+    """Shuffle images of `shape` (batch, channels, side): take one channel from each half in turn."""
     batch, filters, side = shape
     y = n.node("Transpose", n.shaped(x, batch, 2, filters // 2, side, side), perm=[0, 2, 1, 3, 4])
     y = n.shaped(y, batch, filters, side, side)
@@ -139,7 +139,7 @@ def shuffled(n: Net, x: str, shape: tuple[int, int, int]) -> str:
 
 
 def resnet50(batch: int = 1, seed: int = 0) -> Network:
-    """ResNet-50 as the demo has it."""
+    """Build ResNet-50 as the demo has it."""
     return of(zoo.resnet50(batch, seed), seed)
 
 

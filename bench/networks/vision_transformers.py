@@ -10,7 +10,7 @@ from bench.networks.net import Net, Network
 
 
 def vit_b16(batch: int = 1, seed: int = 0, size: int = 224, layers: int = 12, width: int = 768) -> Network:
-    """ViT-B/16 (Dosovitskiy et al., 2020): patches of 16 x 16 pixels and a class token, norms before each part, 1000 classes."""
+    """Build ViT-B/16 (Dosovitskiy et al., 2020): patches of 16 x 16 pixels and a class token, norms before each part, 1000 classes."""
     n = Net(seed)
     patches = (size // 16) ** 2
     x = n.conv(n.image("image", batch, 3, size, size), width, 16, 16, "", pad=0)
@@ -33,7 +33,7 @@ def layer(n: Net, x: str, shape: tuple[int, int, int], heads: int, inner: int, a
 
 
 def attention(n: Net, x: str, shape: tuple[int, int, int], heads: int) -> str:
-    """Attention whose queries, keys and values come from one product, are transposed together and then taken apart by Gather."""
+    """Add attention. Its queries, keys and values come from one product, are transposed together, and then split by Gather."""
     batch, words, width = shape
     size = width // heads
     parts = n.node("Transpose", n.shaped(n.dense(x, width, 3 * width), batch, words, 3, heads, size), perm=[2, 0, 3, 1, 4])
@@ -44,7 +44,8 @@ def attention(n: Net, x: str, shape: tuple[int, int, int], heads: int) -> str:
 
 
 def mobilevit_s(batch: int = 1, seed: int = 0, size: int = 256) -> Network:
-    """MobileViT-S (Mehta and Rastegari, 2021): stages of (filters, count, stride, width and layers of attention, or none), 1000 classes."""
+    """Build MobileViT-S (Mehta and Rastegari, 2021): stages of (filters, count, stride, width and layers of attention, or none), 1000
+    classes."""
     n = Net(seed)
     x = n.conv(n.image("image", batch, 3, size, size), 16, 3, 2, "silu")
     side = size // 2

@@ -1,8 +1,8 @@
 """A rank of bench/ddp.py, in a process of its own: python worker.py JOB.json RANK. Needs torch and nothing of aoec.
 
-Compute is a timed wait: each parameter passes through an autograd function whose backward sleeps until the time at which that gradient is
-to be ready, counted from the begin of the backward pass. So DDP's hooks fire at known times, and no core is kept busy. gloo has one thread,
-so collectives run one after the other in the order in which they were asked for.
+Compute is a timed wait. Each parameter passes through an autograd function. Its backward sleeps until the time at which that gradient is to
+be ready, counted from the begin of the backward pass. So DDP's hooks fire at known times, and no core is kept busy. gloo has one thread,
+so collectives run one after the other, in the order of their calls.
 """
 import importlib.util
 import inspect
@@ -28,7 +28,7 @@ class Clock:
         self.ready, self.begin, self.seen = ready, 0.0, [0.0] * len(ready)
 
     def wait(self, number):
-        """Sleeps until a gradient is to be ready; not at all where that is past."""
+        """Sleep until a gradient is to be ready. Where that is past, do not sleep."""
         left = self.begin + self.ready[number] - time.perf_counter()
         if left > 0:
             time.sleep(left)
@@ -66,7 +66,7 @@ class Model(torch.nn.Module):
 
 
 def make_group(job, rank):
-    """Starts gloo with one thread, on the interface that the job names."""
+    """Start gloo with one thread, on the interface that the job names."""
     def make(store, rank, size, timeout):
         options = dist.ProcessGroupGloo._Options()
         options._threads, options._timeout = 1, timeout

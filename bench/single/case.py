@@ -85,7 +85,7 @@ class Maker:
     # ------------------------------------------------------------ values
 
     def reals(self, shape: Sequence[int], dtype: Any = np.float32, spread: float = 2.0) -> Array:
-        """Normal values; with `special` a third of them are special ones."""
+        """Return normal values. With `special` a third of them are special ones."""
         x = (self.random.standard_normal(tuple(shape)) * spread).astype(dtype)
         if not self.special:
             return x

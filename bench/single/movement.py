@@ -145,7 +145,7 @@ def reverse(m: Maker) -> Case:
 
 
 def resize(m: Maker) -> Case:
-    """Of images, mostly, by fractional scales or sizes. Not drawn: crops, which are a family of their own."""
+    """Draw a resize, mostly of images, by fractional scales or sizes. Crops are not drawn here, because they are a family of their own."""
     m.special = False
     mode = m.one(("nearest", "linear", "cubic"))
     rank = 4 if mode == "cubic" or m.yes(0.8) else m.one((1, 2, 3))

@@ -88,14 +88,14 @@ class Game:
         return None if np.isnan(self.seen[row]) else self.seen[row]
 
     def refuse(self) -> None:
-        """Counts a proposal that is not legal: it costs no measure, but not for ever."""
+        """Count a proposal that is not legal. It costs no measure, but the number of such proposals is limited."""
         self.proposals += 1
         if self.proposals >= 100 * self.budget:
             raise Over
 
 
 def read(path: Path) -> Case:
-    """Return the space in a file; AoecError where it is none."""
+    """Return the space in a file. Raise AoecError where it is none."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     if not rows or head[-1] != "time_ms":
@@ -114,7 +114,7 @@ def integers(column: list[str]) -> np.ndarray:
 
 
 def write(case: Case, path: Path) -> None:
-    """Writes a space; parameters with one value are left out."""
+    """Write a space; parameters with one value are left out."""
     kept = [i for i, values in enumerate(case.choices) if len(values) > 1]
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         out = csv.writer(file)

@@ -14,7 +14,7 @@ MARK = 5  # percent, of the table
 
 
 def put(path: Path, games: Games, sizes: Mapping[str, Size], mine: str, peers: Sequence[str]) -> None:
-    """Nothing; the tables stand between the marks of a file. AoecError where it has none, or there is nothing to say."""
+    """Write the tables between the marks of a file. Raise AoecError where it has no marks, or there are no games to report."""
     if not set(games) & set(sizes):
         raise AoecError(f"{path} is left as it is: no games of a space that is asked for (--spaces, --own)")
     before, mark, rest = path.read_text("utf-8").partition(BEGIN)
@@ -25,7 +25,7 @@ def put(path: Path, games: Games, sizes: Mapping[str, Size], mine: str, peers: S
 
 
 def tables(games: Games, sizes: Mapping[str, Size], mine: str, peers: Sequence[str]) -> str:
-    """Measures to MARK by space and player, how many seeds each played, the verdicts by mark, and CPU time."""
+    """Return the tables: measures to MARK by space and player, the number of seeds, the verdicts by mark, and CPU time."""
     known = {space: games[space] for space in games if space in sizes}
     players = players_of(known, mine, peers)
     said = words(known, mine, peers, MARK)

@@ -47,7 +47,7 @@ def figure(games: Sequence[Mapping[str, object]], mark: int) -> Figure:
 
 
 def verdict(mine: Figure, peers: Mapping[str, Figure]) -> str:
-    """best, tied, behind or far behind (more than WORST times the best peer's median)."""
+    """Return best, tied, behind or far behind (more than WORST times the best peer's median)."""
     best = min(peers.values(), key=lambda f: f.median)
     if mine.median <= best.median:
         return "best"
@@ -74,7 +74,8 @@ def words(games: Games, mine: str, peers: Sequence[str], mark: int) -> dict[str,
 
 
 def table(games: Games, mine: str, peers: Sequence[str]) -> str:
-    """For each mark a Markdown table: a row a space, a column a player, and the verdict on `mine`; then what it comes to."""
+    """Return a Markdown table for each mark, with its summary below it, and at the end the costs. A table has a row for each space, a
+    column for each player, and the verdict on `mine`."""
     players = players_of(games, mine, peers)
     out = []
     for mark in MARKS:
@@ -99,7 +100,7 @@ def cell(f: Figure | None) -> str:
 
 
 def summary(said: Mapping[str, str], mark: int) -> str:
-    """On how many spaces the word is best or tied, and on how many it is far behind."""
+    """Return a sentence: on how many spaces the verdict is best or tied, and on how many it is far behind."""
     good = sum(w.startswith(("best", "tied")) for w in said.values())
     far = sum(" x " in w for w in said.values())
     return f"{mark} %: best or tied on {good} of {len(said)} spaces; more than {WORST} x the best peer's median on {far}"

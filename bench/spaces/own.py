@@ -1,8 +1,9 @@
 """Spaces of our own: a part of the design space of an operator, timed in full on the machine model.
 
-The part: the sketch that the default schedule is of, beside others with the same holes; slots and switches of products as the default has
-them, but for the slots of L0C; and of each other hole as many of its choices, evenly spread, as leave LEAST legal candidates or somewhat
-more (fewer where all choices leave fewer). Legal candidates are the configurations; times are modelled, from cold inputs.
+The part has the sketch of the default schedule, beside others with the same holes. Slots and switches of products are those of the default,
+except for the slots of L0C. Each other hole has some of its choices, evenly spread. Their number is chosen so that LEAST legal candidates
+or somewhat more are left (fewer where all choices leave fewer). The configurations are the legal candidates. Times are modelled, from cold
+inputs.
 """
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Runner:
         self.case, self.game = case, game
 
     def add_strategy_time(self, seconds: float) -> None:
-        """Its own account of its time; ours is kept outside."""
+        """Ignore Kernel Tuner's own measure of its time. Ours is taken outside."""
 
     def run(self, configurations: list[tuple[int, ...]], options: object) -> list[dict[str, Any]]:
         from kernel_tuner.util import RuntimeFailedConfig
@@ -76,16 +76,16 @@ class Budget:
         return False
 
     def raise_exception_if_done(self) -> None:
-        """The game does."""
+        """Do nothing. The game itself ends when the budget is used."""
 
     def get_fraction_consumed(self) -> float:
         return len(self.game.seen) / self.game.budget
 
     def add_evaluations(self, count: int) -> None:
-        """The game counts."""
+        """Do nothing. The game counts evaluations."""
 
     def add_time(self, **seconds: float) -> None:
-        """The game counts measures."""
+        """Do nothing. The game counts measures, and no times."""
 
 
 def kernel_tuner(strategy: str) -> Player:
@@ -124,7 +124,7 @@ def nearest(case: Case, values: tuple[int, ...]) -> int:
 
 
 def measured(case: Case, game: Game, values: tuple[int, ...]) -> float | None:
-    """Return the time of a proposal; None where it is not legal or fails."""
+    """Return the time of a proposal. Return None where it is not legal or fails."""
     if values not in case.rows:
         game.refuse()
         return None
@@ -173,7 +173,7 @@ OURS = {name: ours(name) for name in STRATEGIES if name not in ("exhaustive", "r
 
 
 def player(name: str) -> Player | None:
-    """Return who has that name, its packages imported; None where one that it needs is not installed."""
+    """Return who has that name, its packages imported. Return None where one that it needs is not installed."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     package, play = ("sklearn.ensemble", OURS[name]) if name in OURS else PEERS[name]

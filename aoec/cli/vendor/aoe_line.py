@@ -36,7 +36,7 @@ Tune = Callable[[Sequence[str]], int]
 
 
 def main(words: Sequence[str], tune: Tune, note: Note) -> int:
-    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
+    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. Raise CheckError for what is not available here."""
     given = parse(words)
     if "help" in given:
         return told_help()
@@ -56,7 +56,7 @@ def main(words: Sequence[str], tune: Tune, note: Note) -> int:
 
 
 def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
-    """`tuned`; a model that cannot be is said, and keeps no other from its turn."""
+    """Tune one of several models, as `tune_model` does. Where that fails, note the error and return 2, so that the others still run."""
     try:
         return tune_model(asked, common, work, tune, note)
     except AoecError as e:
@@ -88,12 +88,12 @@ def results_in(work: Path) -> set[Path]:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
+    """Return name -> value of AOE's options. Raise CheckError for an option that is unknown, without a value, or given twice."""
     return read_options("aoe", words, WORDS, SHORT)
 
 
 def job_of(given: Mapping[str, str], note: Note) -> str:
-    """Return the job, whose name is said: opat, sgat or gdat; CheckError for one that does not exist, or that nobody names."""
+    """Return the job that is asked for: opat, sgat or gdat. Raise CheckError for one that does not exist, or where none is named."""
     asked = given.get("job_type", "").lower()
     if not asked and (mode := os.environ.get(MODE)):
         asked = mode.lower()
@@ -133,7 +133,7 @@ def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[st
 
 
 def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
-    """Return what is of gradient tuning alone; for another job it changes nothing, which is said."""
+    """Return the words for options of gradient tuning. For another job they change nothing, and a note says so."""
     found = [name for name in OF_GRADIENTS if name in given]
     if job != "gdat":
         for name in found:
@@ -143,7 +143,7 @@ def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
 
 
 def time_words(given: Mapping[str, str], note: Note) -> list[str]:
-    """Return the time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
+    """Return the words for the time of the job. Options of the search of schedules have no effect on slices, and a note says so."""
     for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
         if name in given:
             note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
@@ -167,14 +167,14 @@ def effort(given: Mapping[str, str], note: Note) -> list[str]:
 
 
 def time_limit(given: Mapping[str, str]) -> str:
-    """--tuning_time_limit as --time has it: seconds of the whole job."""
+    """Return --tuning_time_limit in the form of --time: seconds of the whole job. Raise CheckError where it is no whole number."""
     if not re.fullmatch(r"[1-9][0-9]{0,6}", given["tuning_time_limit"]):
         raise CheckError("--tuning_time_limit is a whole number of seconds")
     return given["tuning_time_limit"] + "s"
 
 
 def config(path: str, note: Note) -> Options:
-    """Option of `aoec tune` -> value, of a tutorial's JSON."""
+    """Return option of `aoec tune` -> value, from a tutorial's JSON."""
     said = read_json(path)
     if not isinstance(said, dict):
         raise CheckError(f"{path} is no JSON object")
@@ -194,7 +194,7 @@ def config(path: str, note: Note) -> Options:
 
 
 def close(asked: Asked, job: Job) -> None:
-    """Nothing; the compiled model is where it was wanted, and AOE's closing line is said, with what the percentage is."""
+    """Copy the compiled model to the wanted place. Print AOE's closing line, with the meaning of its percentage."""
     if asked.output is not None:
         shutil.copyfile(asked.result, asked.output)
     print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")
@@ -216,6 +216,6 @@ def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
 
 
 def told_help() -> int:
-    """Return 0, after each option was listed with what becomes of it."""
+    """Print each option with its effect, and return 0."""
     print(help_lines(WORDS, "aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model"))
     return 0

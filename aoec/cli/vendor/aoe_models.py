@@ -37,13 +37,13 @@ class Asked:
         return self.result.parents[2] / f"{self.name}.onnx" if self.ends else self.model
 
     def tidy(self) -> None:
-        """Nothing; of the folders that were made for it those are gone that hold nothing."""
+        """Remove the empty folders among those that were made for the result."""
         with contextlib.suppress(OSError):  # as soon as one does
             for folder in (self.result.parent, *list(self.result.parents)[1:4]):
                 folder.rmdir()
 
     def ready(self) -> None:
-        """Nothing; the model of a single operator is written, and there is a place for what comes of it."""
+        """Make the folder of the result. Write the model of a single operator, and cut a model that is to end early."""
         self.result.parent.mkdir(parents=True, exist_ok=True)
         if self.operator is not None:
             from aoec.frontend.vendor.singleop import model
@@ -53,7 +53,7 @@ class Asked:
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
-    """Return what is to be tuned; CheckError where that is nothing, not to be had, or named twice over."""
+    """Return the models to tune. Raise CheckError where there are none, where one is not available, or is named twice."""
     if sum(name in given for name in SOURCES) != 1:
         raise CheckError("give one of --model FILE.onnx, --model_path DIRECTORY and --singleop FILE.json")
     framework = given.get("framework", "5")
@@ -91,7 +91,7 @@ def _files(given: Mapping[str, str]) -> list[Path]:
 
 
 def cut_model(path: Path, ends: str, copy: Path) -> Path:
-    """Return a copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
+    """Return a copy of a model that ends at outputs of nodes. Raise CheckError where it could not find its constants."""
     from aoec.frontend.read.ends import ending_at, parse_ends
     from aoec.frontend.read.read import open_model
     from aoec.jobs.compile.models import refers_elsewhere
@@ -121,5 +121,5 @@ def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
 
 
 def as_ours(path: Path) -> Path:
-    """Return where the compiled model is of which a vendor's tool would write `path`, which may lack its ending."""
+    """Return the path of the compiled model for which a vendor's tool would write `path`. `path` may lack its ending."""
     return path.with_suffix(".aoec") if path.suffix in (".om", ".aoec") else path.with_name(path.name + ".aoec")

@@ -18,7 +18,7 @@ RANGES = {"TE_PARALLEL_COMPILER": 32, "TUNING_PARALLEL_NUM": 64, "RUN_LOOP": 204
 
 
 def ini(note: Note) -> dict[str, str]:
-    """Key -> value of the aoe.ini that is found first; nothing where there is none."""
+    """Return key -> value of the aoe.ini that is found first. Return nothing where there is none."""
     roots = [Path(root) for name in CANN if (root := os.environ.get(name))]
     found = next((root / place for root in roots for place in INI if (root / place).is_file()), None)
     if found is None:

@@ -1,8 +1,8 @@
 """The options of AOE's own command line: which of them aoec honours, and what it says of the others.
 
-Names, meanings and defaults are those of CANN's AOE guide (its parameter pages for the host and for the device as host); "of tutorials" are
-spellings that no release has and public tutorials use all the same. `system` and `hccl_test` are aoec's own: AOE asks the devices of a
-cluster what their links do, and there are none here.
+Names, meanings and defaults are those of CANN's AOE guide (its parameter pages for the host and for the device as host). Spellings "of
+tutorials" are in no release, but public tutorials use them. `system` and `hccl_test` are aoec's own options: AOE measures the links of a
+cluster's devices, and there are no devices here.
 """
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Real:
 
     @property
     def line(self) -> str:
-        """Return what to type."""
+        """Return the command to type."""
         where = f"TUNE_BANK_PATH={shlex.quote(str(self.bank))} " if self.bank else ""
         return where + shlex.join(["atc", *self.options])
 
@@ -57,7 +57,7 @@ def chip(target: str) -> str:
 
 
 def program() -> str:
-    """Return the atc of the path; CheckError where there is none."""
+    """Return the atc on the PATH. Raise CheckError where there is none."""
     found = shutil.which("atc")
     if found is None:
         raise CheckError("--exec: there is no atc on the path; CANN's set_env.sh puts it there. Without --exec nothing but aoec runs")
@@ -79,7 +79,7 @@ def run(real: Real, note: Callable[[str], None]) -> int:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Nothing; the process has ended: of itself, or told to, or by force; at a second Ctrl-C at once."""
+    """End the process. Wait until it ends by itself, then interrupt it, then kill it. A second Ctrl-C kills it at once."""
     with suppress(KeyboardInterrupt):
         with suppress(subprocess.TimeoutExpired):
             child.wait(TOLD_S)

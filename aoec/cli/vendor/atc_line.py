@@ -41,7 +41,7 @@ class Job:
 
 
 def main(words: Sequence[str], compile_: Compile, note: Note) -> int:
-    """Return the exit code of ATC's command line; `compile_` runs a command of aoec's. CheckError for what is not to be had here."""
+    """Return the exit code of ATC's command line; `compile_` runs a command of aoec's. Raise CheckError for what is not available here."""
     if not {"-h", "--help"}.isdisjoint(words):
         print(help_lines(WORDS, "aoec atc --model=model.onnx --framework=5 --soc_version=Ascend310P3 --output=model"))
         return 0
@@ -59,8 +59,8 @@ def main(words: Sequence[str], compile_: Compile, note: Note) -> int:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return name -> value of ATC's options, which may be written with one dash, and with dashes inside. CheckError for what ATC would
-    refuse."""
+    """Return name -> value of ATC's options, which may be written with one dash, and with dashes inside. Raise CheckError for what ATC
+    would refuse."""
     given = read_options("atc", [_spelt(w) for w in words], WORDS, SHORT)
     for name, allowed in VALUES.items():
         if name in given and given[name] not in allowed:
@@ -96,7 +96,7 @@ def convert_models(given: Options, compile_: Compile, note: Note) -> int:
 
 
 def compile_one(job: Job, common: Sequence[str], compile_: Compile, note: Note, one_of_many: bool) -> int:
-    """Return the exit code of one model; of several, one that cannot be is said, and keeps no other from its turn."""
+    """Compile one model, and return the exit code. Where it is one of several, an error is noted, and the others still run."""
     words = ["compile", str(job.model), *common, "-o", str(job.output)]
     note(f"atc: aoec {shlex.join(words)}")
     try:
@@ -111,7 +111,7 @@ def compile_one(job: Job, common: Sequence[str], compile_: Compile, note: Note, 
 # ---------------------------------------------------------------- what is compiled
 
 def models_to_compile(given: Options, fates: Fates) -> list[Job]:
-    """Return what is to be compiled, ready to be read; CheckError where that is nothing, or not to be had."""
+    """Return the models to compile, ready to be read. Raise CheckError where there are none, or where one is not available."""
     if given.get("mode", "0") != "0":
         raise CheckError(f"--mode={given['mode']} compiles nothing: {MODES[given['mode']]}")
     if ("model" in given) == ("singleop" in given):
@@ -152,7 +152,7 @@ def operators(given: Options) -> list[Job]:
 # ---------------------------------------------------------------- how
 
 def shapes(given: Options) -> list[str]:
-    """Return the words for shapes and gears; CheckError for what is no shape of an ONNX model here."""
+    """Return the words for shapes and gears. Raise CheckError for what is no shape of an ONNX model here."""
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
     if "~" in given.get("input_shape", ""):

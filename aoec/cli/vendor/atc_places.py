@@ -1,5 +1,7 @@
-"""Where ATC looks for what tuning found: of operators in $TUNE_BANK_PATH before --op_bank_path before the default place, and what is not
-there is passed over (atlasatcparam_16_0076). aoec's bank is a file in such a directory; a bank of CANN's may lie beside it."""
+"""The places in which ATC looks for results of tuning.
+
+For operators it takes $TUNE_BANK_PATH first, then --op_bank_path, then the default place. It skips a place that does not exist
+(atlasatcparam_16_0076). aoec's bank is a file in such a directory. A bank of CANN's may be beside it."""
 from __future__ import annotations
 
 import os
@@ -40,7 +42,7 @@ def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
 
 
 def bank_at(path: str) -> Path | None:
-    """Return the bank of aoec's that a file is or a directory holds; None where there is none."""
+    """Return the bank of aoec's that a file is or a directory holds. Return None where there is none."""
     at = Path(path).expanduser()
     at = in_folder(at) if at.is_dir() else at
     return at if at.is_file() else None
@@ -54,7 +56,7 @@ def _without(path: str) -> str:
 
 
 def of_cann(folder: Path) -> dict[str, Path]:
-    """Chip -> what $TUNE_BANK_PATH has to be, of the banks of CANN's that a directory has."""
+    """Return chip -> the value for $TUNE_BANK_PATH, for the CANN banks in a directory."""
     places = [folder / name for name in reversed(DELIVERED)] if folder.is_dir() else []
     return {p.parent.parent.name: place for place in places for p in place.glob(f"*/{KERNEL_BANKS}")}
 

@@ -1,7 +1,7 @@
-"""The options of ATC, the vendor's model compiler: what becomes of each where aoec compiles from its bank.
+"""The options of ATC, the vendor's model compiler, and the effect of each where aoec compiles from its bank.
 
 Names, values and defaults are those of CANN's ATC guide (releases 5.0 to 9.1, atlasatcparam pages) and of the flags that its open sources
-register; "of tutorials" is a spelling that no release has and public tutorials use all the same; "removed" was in earlier ones.
+register. A spelling "of tutorials" is in no release, but public tutorials use it. A "removed" option was in earlier releases.
 """
 from __future__ import annotations
 

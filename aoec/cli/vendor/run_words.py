@@ -11,7 +11,7 @@ Run = Callable[[Sequence[str]], int]
 
 
 def run_vendor(main: Callable[[Sequence[str], Run, Callable[[str], None]], int], words: Sequence[str], advice: str = "") -> int:
-    """Runs a vendor's command line and returns the exit code. `advice`: what is said of a model that nothing tuned."""
+    """Run a vendor's command line and return the exit code. `advice`: what is said of a model that nothing tuned."""
     from aoec.cli.parser import parse
 
     def run(own: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Options of the vendor's command lines: what becomes of each here, and how they are read (aoe_words.py, atc_words.py)."""
+"""Options of the vendor's command lines: the effect of each here, and how they are read (aoe_words.py, atc_words.py)."""
 from __future__ import annotations
 
 import difflib
@@ -36,7 +36,8 @@ class Word:
 
 
 def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], short: Mapping[str, str]) -> Options:
-    """Return name -> value of a tool's options; CheckError for what is none, without a value, given twice, or not to be had here."""
+    """Return name -> value of a tool's options. Raise CheckError for an option that is unknown, without a value, given twice, or not
+    available here."""
     out: Options = {}
     left = list(words)
     while left:
@@ -57,13 +58,13 @@ def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], sho
 
 
 def nearest(word: str, table: Mapping[str, Word], tool: str) -> str:
-    """Return what may have been meant."""
+    """Return a hint: the nearest option, or where the options are listed."""
     near = difflib.get_close_matches(re.sub("^-+", "", word).replace("-", "_"), table, 1)
     return f"did you mean --{near[0]}?" if near else f"see aoec {tool} --help"
 
 
 def help_lines(table: Mapping[str, Word], example: str) -> str:
-    """Return each option with what becomes of it, an example, and where to read more."""
+    """Return a line for each option with its effect, then an example, and where to read more."""
     width = max(map(len, table)) + 1
     lines = [f"--{w.name:{width}}{w.use.value}{': ' + w.said if w.said else ''}" for w in table.values()]
     return "\n".join([*lines, "", f"example: {example}", f"{READ} docs/{PAGE}.md"])

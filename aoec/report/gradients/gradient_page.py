@@ -121,7 +121,7 @@ def _plan(t: StepTrace, p: PlanRow, ours: PlanRow) -> dict[str, Any]:
 
 
 def sentence(r: GradientReport) -> str:
-    """Return what came out, in a line."""
+    """Return the result in a line."""
     ours, old = r.ours.timeline, r.old.timeline
     hidden = hidden_share(ours)
     so = "" if hidden is None else f"; {hidden:.0%} of the communication is hidden"

@@ -33,7 +33,7 @@ class GradientPart:
 
     @property
     def change(self) -> float:
-        """By what share the step is longer than before; below zero where it is shorter."""
+        """Return the share by which the step is longer than before. It is below zero where the step is shorter."""
         return (self.step_us - self.before_us) / self.before_us if self.before_us else 0.0
 
 
@@ -45,7 +45,7 @@ def facts(p: GradientPart) -> dict[str, Any]:
 
 
 def totals(p: GradientPart) -> list[str]:
-    """Return what the plan comes to, in a line."""
+    """Return the result of the plan in a line."""
     return [f"gradients of {clip_name(p.name)} on {clip_name(p.system)}, {plural(p.ranks, 'rank')}: a step {p.before_us / 1000:,.3f} -> "
             f"{p.step_us / 1000:,.3f} ms ({p.change:+.1%}) against {p.before}, with {plural(p.buckets, 'bucket')}; {p.times}"]
 

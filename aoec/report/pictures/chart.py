@@ -56,7 +56,7 @@ def chart(sheet: Sheet) -> str:
 
 
 def head(sheet: Sheet) -> Iterator[str]:
-    """Title, and what the times are."""
+    """Draw the title, and a line that says what the times are."""
     yield text(LEFT, 28, sheet.title, "t")
     over = [name for name in sheet.swept if name != sheet.x and name not in sheet.apart]
     best = f"; lines: the fastest over {', '.join(over)}, dots: every row" if over else ""
@@ -71,7 +71,7 @@ def x_scale(xs: Sequence[int]) -> Scale:
 
 
 def y_scale(times: Sequence[float]) -> Scale:
-    """Times upwards: from 0, or on a log scale from a round number below the least."""
+    """Return the scale of times, upwards: from 0, or on a log scale from a round number below the least."""
     low, high = (min(times), max(times)) if times else (0.0, 1.0)
     if low > 0 and high / low >= DECADE:
         return Scale(round_down(low), round_up(high), TOP + HEIGHT, TOP, True)
@@ -91,7 +91,7 @@ def round_up(value: float) -> float:
 
 
 def marks(scale: Scale) -> list[float]:
-    """Round values along a scale."""
+    """Return round values along a scale."""
     if scale.log:
         decades = range(floor(log10(scale.low)), ceil(log10(scale.high)) + 1)
         factors = (1, 2, 5) if len(decades) <= 5 else (1,)
@@ -103,7 +103,7 @@ def marks(scale: Scale) -> list[float]:
 
 
 def grid(xs: Sequence[int], across: Scale, up: Scale, name: str) -> Iterator[str]:
-    """Grid lines with their values, the frame, the names of both axes."""
+    """Draw grid lines with their values, the frame, and the names of both axes."""
     for v in marks(up):
         y = up.at(v)
         yield f'<line class="g" x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + PLOT}" y2="{y:.1f}"/>'

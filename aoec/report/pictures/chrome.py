@@ -57,7 +57,7 @@ def _slice(timeline: Timeline, pid: int, tid: int, s: Slice) -> Event:
 
 
 def _arrow(timeline: Timeline, pid: int, threads: dict[str, int], number: str, arrow: Arrow) -> Iterator[Event]:
-    """From the slice in which the flag is set (or the last before) to the wait that it ends."""
+    """Yield the two events of an arrow: from the slice that sets the flag (or the last slice before) to the wait that the flag ends."""
     for phase, lane, at in (("s", arrow.source, arrow.set_at), ("f", arrow.target, arrow.go_at)):
         event = {"ph": phase, "id": number, "name": arrow.flag, "cat": "flag", "pid": pid, "tid": threads[lane],
                  "ts": max(_ns(timeline, at) - 1, 0) / 1000}

@@ -1,7 +1,8 @@
-"""A model as it was imported and as it is launched: a row a launch, the operators that it does on the left, its time as a bar on the right.
+"""A picture of a model as it was imported and as it is launched.
 
-Launches stand in the order in which they run. What one makes for the next needs no arrow. An arc on the right leads further down.
-Of very many launches those that take the most have rows, and runs of others are one row each.
+Each launch has a row. Its operators are on the left. A bar on the right is its time. Rows stand in the order in which the launches run.
+A result for the next launch has no arrow. An arc on the right shows a result that a later launch reads.
+Where there are very many launches, those that take the most time have rows of their own. Each run of the others is one row.
 """
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Row:
 
     @property
     def us(self) -> float:
-        """Return what they take, modelled."""
+        """Return the modelled time of the launches in µs."""
         return sum(x.us for x in self.launches)
 
     @property

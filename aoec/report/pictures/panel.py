@@ -71,7 +71,7 @@ class Panel:
         return self.first + self.pitch * self.lanes.index(lane)
 
     def draw(self, arrows: bool, labels: bool) -> list[str]:
-        """Return all of it."""
+        """Return the elements of the whole panel."""
         out = list(self.axes())
         for lane in self.lanes:
             y = self.y(lane)
@@ -149,7 +149,7 @@ class Panel:
     # ---- arrows and axes
 
     def arrows(self) -> Iterator[str]:
-        """Flags that ended a wait in the window, from the lane that set them."""
+        """Draw the flags that ended a wait in the window, from the lane that set them."""
         inside = [a for a in self.core.arrows if self.start <= a.set_at and a.go_at <= self.stop and a.source in self.lanes]
         step = max(1, -(-len(inside) // ARROWS))
         for a in inside[::step]:

@@ -50,7 +50,7 @@ class Axes:
     y: str
 
     def frame(self) -> Iterator[str]:
-        """Grid lines, numbers and names."""
+        """Draw grid lines, numbers and names."""
         for v in thin_out(marks(self.up), 7):
             y = self.up.at(v)
             yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
@@ -148,7 +148,7 @@ def _roof(axes: Axes, rate: float, peak: float, name: str, kind: str) -> list[st
 
 
 def _point(axes: Axes, p: Mapping[str, Any], ops: float) -> list[str]:
-    """Dot and ring of a schedule, on one height."""
+    """Draw the dot and ring of a schedule, at one height."""
     y, rate = axes.up.at(ops / p["us"] * 1e6), short(ops / p["us"] * 1e6)
     at = [(b, kind, f"{p['name']}: {rate}/s, {short(ops / b)} operations a byte of {what}")
           for b, kind, what in ((p["gm_bytes"], "ring", "all that crosses GM"), (p["hbm_bytes"], "", "HBM")) if b]
@@ -169,7 +169,7 @@ class Strip:
 
 
 def strips(cores: Sequence[Core], until: float) -> tuple[Strip, ...]:
-    """Return cores on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more of it there is."""
+    """Return strips of cores on a scale from 0 to `until` cycles. The cause that holds most of a pixel colours it. More work is darker."""
     scale = STRIP / max(until, 1.0)
     return tuple(Strip(c.name, c.note, tuple((lane, _lane(slices, scale)) for lane, slices in c.strip.items() if slices)) for c in cores)
 
@@ -187,7 +187,7 @@ def _lane(slices: Sequence[Slice], scale: float) -> str:
 
 
 def ticks(until: float, most: int = 6) -> list[float]:
-    """Round values from 0 up to a time, for an axis of words under stretched lanes."""
+    """Return round values from 0 up to a time, for an axis of words under stretched lanes."""
     step = round_up(until / most) if until > 0 else 1.0
     return [step * i for i in range(floor(until / step + 1e-9) + 1)]
 

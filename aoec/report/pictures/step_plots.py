@@ -15,7 +15,7 @@ MOST_POINTS, MOST_CUTS = 400, 64  # of a line; cuts that have a line of their ow
 
 
 def limit_chart(limits: Sequence[tuple[int, float]], compute_us: float, others: Sequence[tuple[str, int, float]]) -> str:
-    """Step time over the number of buckets, of the best plan of at most so many. `others`: (name, buckets, µs) of other plans, as dots
+    """Draw step time over the number of buckets, of the best plan of at most so many. `others`: (name, buckets, µs) of other plans, as dots
     where they have no more buckets than the line. The dashed line is the step without communication."""
     most = max(count for count, _ in limits)
     near = [(name, count, us) for name, count, us in others if count <= most]
@@ -40,7 +40,7 @@ def limit_chart(limits: Sequence[tuple[int, float]], compute_us: float, others: 
 
 
 def byte_chart(trace: StepTrace, plan: BucketPlan) -> str:
-    """MB that are ready by a time of the backward pass, as steps, with a dot where a bucket is cut."""
+    """Draw the MB that are ready by a time of the backward pass, as steps, with a dot where a bucket is cut."""
     sums = list(accumulate(g.size for g in trace.gradients))
     across = Scale(0.0, max(trace.backward_us / 1000, 1e-6), LEFT, WIDTH - RIGHT, False)
     axes = Axes(across, Scale(0.0, sums[-1] * 1.05 / 1e6, HEIGHT - BOTTOM, TOP, False), "ms of the backward pass", "MB ready")

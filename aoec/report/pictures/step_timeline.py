@@ -74,7 +74,7 @@ def milliseconds(us: float) -> str:
 
 
 def figures(trace: StepTrace, step: Step) -> str:
-    """Return what a plan gives, in a line."""
+    """Return the result of a plan in a line."""
     hidden = hidden_share(step.timeline)
     exposed = step.timeline.exposed_us
     share = exposed / step.timeline.step_us if step.timeline.step_us > 0 else 0.0
@@ -103,7 +103,7 @@ class Panels:
         return LEFT + min(max(us, 0.0), self.until) * self.scale
 
     def draw(self) -> list[str]:
-        """Return all of it: the axis first, which lies below."""
+        """Return the elements of the picture. The axis comes first, so that it lies below the others."""
         out = [*self._axis()]
         for top, step in zip(self.tops, self.steps):
             out += self._panel(top, step)
@@ -112,7 +112,7 @@ class Panels:
     # ---- the axis
 
     def _axis(self) -> Iterator[str]:
-        """Round numbers of ms, and lines through the lanes of all plans."""
+        """Draw round numbers of ms, and lines through the lanes of all plans."""
         step = nice(self.until / 1000 / 10)
         feet = [*self.tops[1:], self.difference or self.axis]
         for i in range(floor(self.until / 1000 / step + 1e-9) + 1):
@@ -178,7 +178,7 @@ class Panels:
         return self.x(s.end_us) - self.x(s.begin_us)
 
     def _together(self, y: float, spans: Sequence[StepSpan]) -> str:
-        """Thin spans of one kind as one rectangle."""
+        """Draw thin spans of one kind as one rectangle."""
         if len(spans) == 1:
             s = spans[0]
             return self._rectangle(s.kind, y, s.begin_us, s.end_us, f"{s.name}: {KINDS.get(s.kind, s.kind)}, {self._span_words(s)}")
@@ -223,7 +223,7 @@ class Panels:
                    f"<title>{escape(_clean(f'{words}: {size / 1e6:,.3f} MB, ready at {when} ms'))}</title></line>")
 
     def _links(self, above: float, below: float, spans: Sequence[StepSpan], plan: BucketPlan, ready: Sequence[float]) -> Iterator[str]:
-        """From the mark of each bucket's last gradient to where the bucket begins, where that is in the same step."""
+        """Yield a line from the mark of each bucket's last gradient to the begin of the bucket, where that is in the same step."""
         for s in spans:
             number = bucket_of(s)
             if s.kind != "all_gather" and number is not None and number < len(plan.ends):

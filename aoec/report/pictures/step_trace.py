@@ -15,7 +15,7 @@ READY = "gradients"  # the lane of marks
 
 
 def events(trace: StepTrace, steps: Sequence[Step], about: dict[str, Any]) -> str:
-    """Return the text of the trace. `about`: what else is to be said of it, as plain values."""
+    """Return the text of the trace. `about`: more facts for the trace, as plain values."""
     listed = [e for pid, step in enumerate(steps) for e in _step(trace, pid, step)]
     head = {"displayTimeUnit": "ms", "otherData": {"times": trace.source, **about}}
     return json.dumps({**head, "traceEvents": listed}, separators=(",", ":"), allow_nan=False) + "\n"
@@ -41,7 +41,7 @@ def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
 
 
 def _bucket(trace: StepTrace, ranges: Sequence[range], s: StepSpan) -> dict[str, Any]:
-    """Return what a collective sends."""
+    """Return the gradients and bytes that a collective sends."""
     number = bucket_of(s) if s.lane != COMPUTE else None
     if number is None or number >= len(ranges):
         return {}

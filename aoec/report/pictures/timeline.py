@@ -52,8 +52,8 @@ class Window:
 
 
 def windows(end: float, count: int, wanted: tuple[float, float] | None) -> tuple[Window, ...]:
-    """Return what of a core's `count` slices is shown: all of it where that is little, else its beginning, middle and end, or what is
-    wanted."""
+    """Return the windows of a core's `count` slices that are shown. They are the wanted one, the whole core where that is short, or its
+    beginning, middle and end."""
     if wanted:
         return (Window(wanted[0], wanted[1], f"cycles {wanted[0]:,.0f} to {wanted[1]:,.0f}"),)
     if count <= WHOLE:

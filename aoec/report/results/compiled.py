@@ -54,7 +54,7 @@ class GearModel:
 
 
 def document(model: str, target: str, gears: Sequence[GearModel], left: Sequence[Policy]) -> dict[str, Any]:
-    """Return what the file says. `left`: what was tuned on the way, and is not in the model."""
+    """Return the contents of the file. `left`: operators that were tuned on the way, and are not in the model."""
     return {"format": FORMAT, "model": model, "target": target, "times": "modelled", "gears": [of_gear(g) for g in gears],
             "tuned_not_in_model": [left_entry(p) for p in left]}
 

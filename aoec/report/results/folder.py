@@ -54,7 +54,7 @@ def profile_of(when: str, gear: str) -> str:
 
 
 def summary_text(t: Tuning, target: str, result: str, profiles: tuple[str, ...]) -> str:
-    """`summary.json`; `result` is the name of AOE's result file of the same job."""
+    """Return the text of `summary.json`. `result` is the name of AOE's result file of the same job."""
     said: dict[str, Any] = {"model": t.name, "target": target, "times": "modelled", "result_file": result, "status": status(t)}
     if t.seconds is not None:
         said["tuning_seconds"] = round(t.seconds, 3)
@@ -82,13 +82,13 @@ def operator_text(op: Operator) -> str:
 
 
 def latest(place: Path) -> Path | None:
-    """Return the folder of results that a directory is, or the last one in it; None where there is none."""
+    """Return the folder of results that a directory is, or the last one in it. Return None where there is none."""
     within = [place, *sorted(place.glob(f"{FOLDER}*"), reverse=True)] if place.is_dir() else []
     return next((f for f in within if (f / OPERATORS).is_dir()), None)
 
 
 def operators(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the files of a folder's operators, and what they say as JSON; CheckError where one is none, or they are too many."""
+    """Yield the files of a folder's operators, and what they say as JSON. Raise CheckError where one is none, or they are too many."""
     files = list(islice((folder / OPERATORS).glob("*.json"), MOST_OPERATORS + 1))
     if len(files) > MOST_OPERATORS:
         raise CheckError(f"{folder / OPERATORS} holds more than {MOST_OPERATORS:,} files")

@@ -1,8 +1,8 @@
 """The result file of a gradient tuning job, in the form of AOE's others: JSON, an array of two objects, `basic` and `GDAT`.
 
-AOE documents no result file of this job; its family's fields (model times in ms, `performance_improvement` as throughput gain) are
-kept, and all else is aoec's own (`schemas/gdat.json`). The baseline is a step with DDP's buckets under the same costs. Times of
-communication are modelled; those of compute are modelled or measured, as the trace says.
+AOE documents no result file of this job. The fields of its other result files are kept (model times in ms, `performance_improvement` as
+throughput gain). All else is aoec's own (`schemas/gdat.json`). The baseline is a step with DDP's buckets under the same costs. Times of
+communication are modelled. Those of compute are modelled or measured, as the trace says.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PlanFigures:
 
     @property
     def communication_us(self) -> float:
-        """Return what all collectives take."""
+        """Return the time of all collectives."""
         return sum(s.end_us - s.begin_us for s in self.timeline.spans if s.lane != COMPUTE)
 
     @property
@@ -129,7 +129,7 @@ def _plan(p: PlanFigures, trace: StepTrace) -> dict[str, Any]:
 
 
 def headline(t: Tuning) -> str:
-    """Return what was found, in one sentence. The gain is that of the whole step."""
+    """Return the result in one sentence. The gain is that of the whole step."""
     batch = f" batch {t.batch}" if t.batch else ""
     change = (t.after_us - t.before_us) / t.before_us if t.before_us else 0.0
     proved = "proved" if t.proof.is_optimal else "not proved"
@@ -183,7 +183,7 @@ def size_words(size: int) -> str:
 
 
 def _show_change(change: float) -> str:
-    """Return a change as a percentage with its sign; what rounds to nothing is said so."""
+    """Return a change as a percentage with its sign. A change that rounds to nothing is "no change"."""
     return "no change" if abs(change) < 0.0005 else f"{100 * change:+.1f} %"
 
 

@@ -1,8 +1,9 @@
 """The result file of an operator tuning job, as AOE writes it: JSON, an array of two objects, `basic` and `OPAT`.
 
 Field names and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide). Its percentages say how much the
-throughput grows, before / after - 1, cut off after two decimals (every published sample agrees with that, and with no other reading); they
-are kept as they are, and `speedup` and `time_reduction_percent` beside them say it without doubt. All times are modelled, and say so.
+throughput grows: before / after - 1, cut off after two decimals. Every published sample agrees with that reading, and with no other.
+These percentages are kept as they are. The fields `speedup` and `time_reduction_percent` beside them are unambiguous. All times are
+modelled, and the file says so.
 """
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def summary(policies: Sequence[Counted]) -> dict[str, int]:
 
 
 def found_new(policies: Sequence[Counted], what: str, before_ms: float, after_ms: float) -> str:
-    """Return what a job found that the bank did not have, in words; `what`: a word for each thing tuned. Times are modelled."""
+    """Return the new finds of a job, which the bank did not have, in words. `what`: a word for each thing tuned. Times are modelled."""
     n = Counter(p.outcome for p in policies)
     had = f"{n[Outcome.RESERVED]:,} as the bank had them, {n[Outcome.UNSATISFIED]:,} with nothing faster than the default"
     if not n[Outcome.ADD] and not n[Outcome.UPDATE]:
@@ -106,7 +107,7 @@ def found_new(policies: Sequence[Counted], what: str, before_ms: float, after_ms
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
-    """Return what the file says. Without `seconds` the job has not ended: "tuning incomplete", and no figures of the whole model."""
+    """Return the contents of the file. Without `seconds` the job has not ended: "tuning incomplete", and no figures of the whole model."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.policies and not t.failed:
         return [{"basic": basic}]
@@ -123,7 +124,7 @@ def bank_entries(policies: Sequence[Policy]) -> list[dict[str, Any]]:
 
 
 def whose(shares: Shares | None) -> dict[str, Any]:
-    """Return what of a model's gain is whose; nothing where a job has not come to it."""
+    """Return the shares of a model's gain by their cause. Return nothing where a job has not computed them yet."""
     return {"shares": as_dict(shares)} if shares else {}
 
 
@@ -140,7 +141,7 @@ def status(t: Tuning) -> str:
 
 
 def model(baseline_ms: float | None, result_ms: float | None) -> dict[str, Any]:
-    """Return the figures of a whole model; none where a job has not come to them."""
+    """Return the figures of a whole model. Return none where a job has not computed them yet."""
     if baseline_ms is None or result_ms is None:
         return {}
     return {"model_baseline_performance(ms)": round(baseline_ms, 6), "model_result_performance(ms)": round(result_ms, 6),

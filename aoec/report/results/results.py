@@ -1,9 +1,10 @@
-"""Result files read again, aoec's and AOE's own of every release: what each job came to, and several of them side by side.
+"""Reads result files of aoec, and of AOE in every release. It shows the outcome of each job, and several jobs side by side.
 
-AOE has written three forms ("tuning results" of its guides): since CANN 7 a list in which `repo_modified_operators` is a list of operators
-with their kinds of tuning; before that an object of `add_repo_operators` and `update_repo_operators`; and, of single operators in CANN 6.0,
-an object of such reports by `report_<time>_<thread>`, whose fields say tune_ for tuning_. Subgraph tuning (`SGAT`) has the older form, in
-ms, and a `repo_key` for a name. A published sample lacks a comma; so may what is read here.
+AOE has written three forms ("tuning results" of its guides). Since CANN 7 the file is a list, in which `repo_modified_operators` is a list
+of operators with their kinds of tuning. Before that it was an object of `add_repo_operators` and `update_repo_operators`. For single
+operators, CANN 6.0 wrote an object of such reports by `report_<time>_<thread>`, whose field names have tune_ in place of tuning_.
+Subgraph tuning (`SGAT`) has the older form, with times in ms and a `repo_key` as the name. A published sample lacks a comma, so files
+that lack it are read too.
 """
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def files_of(path: str) -> list[str]:
 
 
 def jobs(text: str, source: str) -> list[Job]:
-    """Return the jobs of a result file; CheckError where it is none."""
+    """Return the jobs of a result file. Raise CheckError where it is none."""
     said = lenient(text, source)
     try:
         found = [job(report, source) for report in (said.values() if isinstance(said, dict) else [said])]
@@ -93,7 +94,7 @@ def jobs(text: str, source: str) -> list[Job]:
 
 
 def lenient(text: str, source: str) -> Any:
-    """Return what JSON says in which a few commas may lack."""
+    """Return the value of JSON text that may lack a few commas. Raise CheckError where it is not JSON."""
     for _ in range(COMMAS + 1):
         try:
             return json.loads(text)
@@ -123,7 +124,7 @@ def job(report: Sequence[Fields], source: str) -> Job:
 
 
 def shares(said: Fields) -> dict[str, Any]:
-    """Return what a file says of shares, as far as all of it is there."""
+    """Return the shares of a file. Return {} where it has none."""
     return {"metric": word(said["metric"]), **{name: number(said[name]) for name in SHARES}} if said else {}
 
 
@@ -143,7 +144,7 @@ def entries(modified: Any) -> Iterator[Entry]:
 
 
 def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
-    """Return an entry; `item` says what it is of, `figures` its times."""
+    """Return an entry. `item` names the operator, `figures` has its times."""
     types = item.get("op_type", ())
     before, after = (next((number(figures[at]) * us for unit, us in UNIT_US.items()
                            if (at := f"performance_{when}_tune({unit})") in figures), None) for when in ("before", "after"))
@@ -164,7 +165,7 @@ def word(said: Any) -> str:
 
 
 def number(said: Any) -> Any:
-    """Return a number as it is, or None for none. TypeError for anything else."""
+    """Return a number as it is, or None for none. Raise TypeError for anything else."""
     if said is not None and (isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said)):
         raise TypeError(said)
     return said
@@ -217,7 +218,7 @@ def times(before: float | None, after: float | None) -> str:
 
 
 def side_by_side(found: Sequence[Job]) -> str:
-    """Times after tuning of whole models, and of the operators that more than one file has, a column a file."""
+    """Return times after tuning of whole models, and of the operators that more than one file has. Each file has a column."""
     keys = dict.fromkeys((e.name, e.kind) for j in found for e in j.entries)
     after = [{(e.name, e.kind): e.after_us for e in j.entries} for j in found]
     shared = [k for k in keys if sum(k in a for a in after) > 1]

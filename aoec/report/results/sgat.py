@@ -1,8 +1,8 @@
 """The result file of a subgraph tuning job, as AOE writes it: JSON, an array of two objects, `basic` and `SGAT`.
 
-Fields, units (ms) and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide), in which subgraphs are counted;
-percentages are AOE's too (report/results/opat.py). Times are those of one inference, of a job for throughput the time between two.
-Beside them stand what has no doubt in it, and which groups run in slices. All times are modelled, and say so.
+Fields, units (ms) and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide), which counts subgraphs.
+Percentages are AOE's too (report/results/opat.py). Times are those of one inference. For a job for throughput they are the time between
+two. Beside them are unambiguous fields, and the groups that run in slices. All times are modelled, and the file says so.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tuning:
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
-    """Return what the file says. Before the job has ended, and where there is no subgraph, that is its name alone."""
+    """Return the contents of the file. Before the job has ended, and where there is no subgraph, that is its name alone."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.subgraphs and not t.layouts:
         return [{"basic": basic}]

@@ -30,8 +30,8 @@ def machines(target: str | None = None) -> list[Machine]:
 
 
 def facts(name: str | None, target: str | None = None) -> list[Facts]:
-    """Return all instructions, or the one of that name; CheckError with the nearest name where there is none. Chips and rules are those of
-    the target, or of every chip."""
+    """Return all instructions, or the one of that name. Raise CheckError with the nearest name where there is none. Chips and rules are
+    those of the target, or of every chip."""
     if name is not None and name not in INSTRUCTIONS:
         raise CheckError(f"there is no instruction {name}{nearest(name, INSTRUCTIONS) or '; aoec instructions lists them'}")
     known = machines(target)
@@ -154,7 +154,7 @@ def limits(n: Facts) -> str:
 
 
 def says(n: Facts) -> str:
-    """Return what a field says, and whether it may be left out."""
+    """Return the meaning of a field, and whether it may be left out."""
     return n["says"] + "; 0 where it is left out" * n["optional"]
 
 
@@ -172,7 +172,7 @@ def chip_lines(f: Facts) -> list[str]:
 
 
 def number_name(n: Facts) -> str:
-    """Return what a number is called: the name that formulas have for it, of a table with the dtype."""
+    """Return the name of a number: the one of formulas, and of a table with the dtype."""
     return n["place"].removeprefix("tables.") if n["place"].startswith("tables.") else n["name"]
 
 

@@ -21,7 +21,7 @@ KINDS = {Expr: "number or hole", str: "name", NAMES: "list of names"}
 
 
 def facts(name: str | None = None) -> list[Facts]:
-    """Return all primitives by name, or the one of that name; CheckError with the nearest name where there is none."""
+    """Return all primitives by name, or the one of that name. Raise CheckError with the nearest name where there is none."""
     words = primitives()
     if name is not None and name not in words:
         raise CheckError(f"there is no primitive {name}{nearest(name, words)}")
@@ -49,7 +49,7 @@ def _fields(primitive: type[Primitive]) -> list[Facts]:
 
 
 def _default(value: object) -> str:
-    """Return what an optional field stands at; "" for nothing, and of one that is needed."""
+    """Return the default of an optional field. Return "" where there is none, and for a field that is needed."""
     return shown(value) if isinstance(value, Expr) else value if isinstance(value, str) else ""
 
 

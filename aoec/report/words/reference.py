@@ -19,7 +19,7 @@ def align_columns(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal, or of what COLUMNS says; where there is none, as many as text has here."""
+    """Return the columns of the terminal, or those that COLUMNS gives. Return at most WIDE, also where there is no terminal."""
     return min(get_terminal_size((WIDE, 24)).columns, WIDE)
 
 
