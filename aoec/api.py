@@ -58,7 +58,7 @@ class Session:
     """
 
     def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None, on: str = MODEL, limit: float | None = None) -> None:
-        """Of a file that `aoec compile` wrote. `on`: "model", "npu" or "npu:N"; `limit`: the most seconds of a kernel on the device. An
+        """Load a file that `aoec compile` wrote. `on`: "model", "npu" or "npu:N"; `limit`: the most seconds of a kernel on the device. An
         AoecError says what is wrong with the file, or what is missing of the device."""
         made = load_gears(str(path))
         self._artifact, self._held = made[0], ExitStack()
