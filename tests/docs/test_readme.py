@@ -134,28 +134,25 @@ def test_the_demo_prints_what_is_shown(tmp_path: Path) -> None:
     assert shown("demo") and not (lacking := missing(shown("demo"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
 
 
-@pytest.mark.slow
-def test_subgraph_tuning_prints_what_is_shown(tmp_path: Path) -> None:
-    """Of ResNet-50, batch 32, with an empty bank."""
-    block = README.partition("<!-- sgat -->")[2].partition("```console\n$ aoec ")[2].partition("```")[0]
+def resnet50_prints(mark: str, folder: Path) -> None:
+    """Run the command of the block behind a mark on ResNet-50, batch 32, with an empty bank, and hold what it prints against the block."""
+    block = README.partition(f"<!-- {mark} -->")[2].partition("```console\n$ aoec ")[2].partition("```")[0]
     command, _, wanted = block.partition("\n")
-    onnx.save(NETWORKS["resnet50"](32, 0).model, tmp_path / "resnet50-b32.onnx")
+    onnx.save(NETWORKS["resnet50"](32, 0).model, folder / "resnet50-b32.onnx")
     words = [sys.executable, "-m", "aoec", *shlex.split(command), "--bank", "bank.db", "--base", "none"]
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1800, env=environment)
+    said = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=1800, env=environment)
     assert wanted and not (lacking := missing(wanted, said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+
+
+@pytest.mark.slow
+def test_subgraph_tuning_prints_what_is_shown(tmp_path: Path) -> None:
+    resnet50_prints("sgat", tmp_path)
 
 
 @pytest.mark.slow
 def test_gradient_tuning_prints_what_is_shown(tmp_path: Path) -> None:
-    """Of the training step of ResNet-50, batch 32, with an empty bank."""
-    block = README.partition("<!-- gdat -->")[2].partition("```console\n$ aoec ")[2].partition("```")[0]
-    command, _, wanted = block.partition("\n")
-    onnx.save(NETWORKS["resnet50"](32, 0).model, tmp_path / "resnet50-b32.onnx")
-    words = [sys.executable, "-m", "aoec", *shlex.split(command), "--bank", "bank.db", "--base", "none"]
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1800, env=environment)
-    assert wanted and not (lacking := missing(wanted, said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+    resnet50_prints("gdat", tmp_path)
 
 
 def test_the_chinese_page_is_in_step() -> None:
